@@ -1,0 +1,312 @@
+"""What a run can learn: every event, and the one codec that turns it into JSON and back.
+
+The journal of a run is the list of its events, in order. An event is a fact, never an order; each
+carries ``at``, the time at which it was learned (seconds since the epoch), which is the only clock the
+core has. A driver stamps it. Blocks of a reply are kept as they were received, unknown fields included.
+
+A record of a version or kind that this code does not know is refused: unknown means stop.
+"""
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+from brida.core.encoding import Block, encode
+from brida.core.stops import Stop
+
+VERSION: Final = 1
+
+Impact: TypeAlias = Literal["read", "idempotent", "high"]
+Verdict: TypeAlias = Literal["allow", "denied", "unknown_tool", "invalid", "declined"]
+CallOutcome: TypeAlias = Literal["ok", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A tool as the run knew it: what the model was shown, and what the author declared of it."""
+
+    name: str
+    definition: Mapping[str, object]
+    impact: Impact = "high"
+    polls: bool = False
+    volatile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply of the model, as received. ``usage`` is the server's own, None where it sent none."""
+
+    content: tuple[Block, ...]
+    stop_reason: str | None
+    usage: Mapping[str, object] | None = None
+    stop_sequence: str | None = None
+    stop_details: Mapping[str, object] | None = None
+    id: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an attempt brought no whole reply.
+
+    ``again``: another attempt may help. ``retry_after``: seconds that the server asked to wait.
+    ``usage``: what is known of the lost reply's counters. ``billed``: the server may have charged for it.
+    """
+
+    kind: str
+    message: str
+    again: bool = False
+    retry_after: float | None = None
+    usage: Mapping[str, object] | None = None
+    billed: bool = False
+    status: int | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that a person must answer, exactly as it would run. ``raised``: the tool itself asks."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, object]
+    digest: str
+    impact: Impact
+    rule: str
+    raised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run began: everything of the request that stays fixed. ``messages`` is the history it goes on from."""
+
+    at: float
+    run_id: str
+    model: str
+    max_tokens: int
+    max_tokens_ceiling: int
+    base_url: str | None = None
+    system: str | None = None
+    tools: tuple[Declaration, ...] = ()
+    stop_sequences: tuple[str, ...] = ()
+    extra: Mapping[str, object] | None = None
+    messages: tuple[Mapping[str, object], ...] = ()
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A person's text entered the run."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An attempt is about to leave: it seals the open user message. Recorded before the bytes go out."""
+
+    at: float
+    attempt: int
+    max_tokens: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A whole reply arrived."""
+
+    at: float
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The attempt brought no whole reply. What came of it is thrown away; what is known of its usage counts."""
+
+    at: float
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """A wait between two attempts is over. ``seconds`` is the wait that was asked for, without jitter."""
+
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The turn gate let a turn of calls pass; ``turn`` counts from 1."""
+
+    at: float
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions were put to a person. The deadline's clock stands still until all are answered."""
+
+    at: float
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A person's answer, bound to the digest of what was shown. ``session``: it holds for this tool from now on."""
+
+    at: float
+    call_id: str
+    digest: str
+    allow: bool
+    by: str
+    reason: str = ""
+    session: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was settled for one call, by which rule or person; ``text`` is what the model hears where it may not run."""
+
+    at: float
+    call_id: str
+    verdict: Verdict
+    rule: str
+    digest: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The intent to run a call. Recorded before its effect."""
+
+    at: float
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """What a call returned, as the model hears it. ``unknown``: nobody knows whether its effect happened."""
+
+    at: float
+    call_id: str
+    outcome: CallOutcome
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody wants the run to end as ``stop`` says: a person, a parent, a hook that failed."""
+
+    at: float
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """The text that closes a call which was still open when the run stopped."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The run ended. ``closed`` answers every call that was still open, so that the history is whole."""
+
+    at: float
+    stop: Stop
+    closed: tuple[Closure, ...] = ()
+
+
+Event: TypeAlias = (
+    Started
+    | Said
+    | Sent
+    | Received
+    | Lost
+    | Waited
+    | TurnStarted
+    | Asked
+    | Answered
+    | Decided
+    | CallStarted
+    | CallFinished
+    | StopRequested
+    | Stopped
+)
+
+KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in typing.get_args(Event)}
+
+
+def to_json(event: Event) -> dict[str, object]:
+    """The event as a JSON object, its kind and the version of the record first."""
+    return {"kind": type(event).__name__, "version": VERSION, **_plain(event)}
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as one line of JSON, without the line's end."""
+    return encode(to_json(event))
+
+
+def decode_event(line: bytes | str) -> Event:
+    """The event that ``line`` holds.
+
+    Raises ``ValueError`` where the line is no record, where its version is newer than this code, and
+    where a kind or a field is unknown or missing: a journal is read whole or not at all.
+    """
+    record = json.loads(line)
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        raise ValueError(f"version: expected a record of version {VERSION}, got {str(record)[:80]}")
+    kind = KINDS.get(str(record.get("kind")))
+    if kind is None:
+        raise ValueError(f"kind: {record.get('kind')!r} is unknown; it is one of {', '.join(KINDS)}")
+    values = {name: value for name, value in record.items() if name not in ("kind", "version")}
+    return typing.cast(Event, _build(kind, values))
+
+
+def _plain(value: object) -> dict[str, object]:
+    return {field.name: _plain_value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+
+
+def _plain_value(value: object) -> object:
+    if is_dataclass(value):
+        return _plain(value)
+    if isinstance(value, tuple):
+        return [_plain_value(item) for item in value]
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: type, values: object) -> object:
+    if not isinstance(values, dict):
+        raise ValueError(f"{kind.__name__}: expected an object, got {str(values)[:80]}")
+    hints = _hints(kind)
+    unknown = values.keys() - hints.keys()
+    if unknown:
+        raise ValueError(f"{kind.__name__}: unknown field {min(unknown)!r}")
+    try:
+        return kind(**{name: _revive(hints[name], value) for name, value in values.items()})
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__}: {error}") from error
+
+
+def _revive(hint: object, value: object) -> object:
+    """Dataclasses and tuples come back as such; every other value is what JSON gave."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next((part for part in typing.get_args(hint) if part is not type(None)), hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _build(hint, value)
+    if typing.get_origin(hint) is tuple and isinstance(value, list):
+        (item, *_) = typing.get_args(hint)
+        return tuple(_revive(item, part) for part in value)
+    return value

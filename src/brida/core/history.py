@@ -1,0 +1,211 @@
+"""The append-only message list: each message is encoded once, and nothing sent is ever edited.
+
+The last user message stays open until it is sent. Results of calls gather in it, in the order of the
+calls, then a person's texts; :meth:`History.seal` closes it. So every ``tool_use`` has its one
+``tool_result`` in the next message by construction, thinking blocks keep the prefix they are bound to,
+and a request costs what is new in it, not what came before.
+
+While a server tool waits for its result, or a call came from code execution, the API allows results
+only in that message: a person's text then waits for the next one.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from brida.core.encoding import Block, encode
+from brida.core.transitions import is_blank_text
+
+Message = Mapping[str, object]
+
+
+class History:
+    """The messages of one run, as bytes.
+
+    Starts from ``messages``, the wire form of an earlier history: its last user message is opened
+    again, and calls that nobody answered are open calls. Raises ``ValueError``, naming the index,
+    where a message has no form that the API takes.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_hash",
+        "_paused_from",
+        "_results_only",
+        "_sealed",
+        "_server_tools",
+        "_texts",
+        "_waiting_texts",
+        "used_ids",
+    )
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self._sealed = bytearray()
+        self._hash = hashlib.sha256()
+        self._calls: dict[str, bytes | None] = {}
+        self._texts: tuple[bytes, ...] = ()
+        self._waiting_texts: tuple[bytes, ...] = ()
+        self._server_tools: frozenset[str] = frozenset()
+        self._results_only = False
+        self._paused_from: int | None = None
+        self.used_ids: set[str] = set()
+        for index, message in enumerate(messages):
+            self._take(index, message, last=index == len(messages) - 1)
+
+    def copy(self) -> "History":
+        """An independent history with the same messages."""
+        other = History.__new__(History)
+        other._sealed = self._sealed.copy()
+        other._hash = self._hash.copy()
+        other._calls = self._calls.copy()
+        other._texts = self._texts
+        other._waiting_texts = self._waiting_texts
+        other._server_tools = self._server_tools
+        other._results_only = self._results_only
+        other._paused_from = self._paused_from
+        other.used_ids = self.used_ids.copy()
+        return other
+
+    # -- what joins the history
+
+    def add_text(self, text: str) -> None:
+        """A person's text joins the open user message, after the results, or the next where only results may."""
+        block = encode({"type": "text", "text": text})
+        if self._results_only:
+            self._waiting_texts += (block,)
+        else:
+            self._texts += (block,)
+
+    def append_reply(
+        self, content: Sequence[Block], call_ids: Iterable[str] = (), *, paused: bool = False
+    ) -> None:
+        """The assistant message, verbatim but for blank text blocks, which the API refuses. Its calls are open."""
+        start = len(self._sealed)
+        self._append(encode({"role": "assistant", "content": [b for b in content if not is_blank_text(b)]}))
+        if self._paused_from is None:
+            self._server_tools = frozenset()
+        self._paused_from = (start if self._paused_from is None else self._paused_from) if paused else None
+        self._calls = dict.fromkeys(call_ids)
+        self.used_ids.update(self._calls)
+        self._server_tools = _unresolved(self._server_tools, content)
+        self._results_only = bool(self._calls) and (bool(self._server_tools) or _from_code(content))
+        if not self._results_only:
+            self._texts, self._waiting_texts = self._waiting_texts, ()
+
+    def add_result(self, call_id: str, content: str, *, is_error: bool) -> None:
+        """The result of one open call. A second result for the same call is a bug of the caller: ``ValueError``."""
+        if self._calls.get(call_id, b"") is not None:
+            raise ValueError(f"call {call_id!r} is not open")
+        result: dict[str, object] = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        self._calls[call_id] = encode({**result, "is_error": True} if is_error else result)
+
+    def seal(self) -> None:
+        """Closes the open user message: it is sent now."""
+        if message := self._open_message():
+            self._append(message)
+            self._calls, self._texts, self._results_only = {}, (), False
+
+    # -- what can be asked of it
+
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """The ids of the calls that have no result yet, in the order of the calls."""
+        return tuple(call_id for call_id, result in self._calls.items() if result is None)
+
+    @property
+    def has_text_to_send(self) -> bool:
+        """Whether a person's text has not been sent yet."""
+        return bool(self._texts or self._waiting_texts)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the messages sent so far."""
+        return len(self._sealed)
+
+    def encoded(self) -> bytes:
+        """The JSON list of the messages as the next request carries it, the open message included."""
+        message = self._open_message()
+        return b"".join((b"[", self._sealed, b"," if message and self._sealed else b"", message, b"]"))
+
+    def digest(self) -> str:
+        """A SHA-256 over :meth:`encoded`, at the cost of what is new."""
+        running = self._hash.copy()
+        running.update(self._open_message())
+        return running.hexdigest()
+
+    def closed_messages(self) -> list[dict[str, object]]:
+        """The messages as a caller can go on from: paused assistant messages at the end are left out."""
+        end = len(self._sealed) if self._paused_from is None else self._paused_from
+        message = self._open_message() if self._paused_from is None else b""
+        parts = [part for part in (bytes(self._sealed[:end]), message) if part]
+        return cast("list[dict[str, object]]", json.loads(b"[" + b",".join(parts) + b"]"))
+
+    # -- how it is kept
+
+    def _append(self, message: bytes) -> None:
+        piece = b"," + message if self._sealed else message
+        self._sealed += piece
+        self._hash.update(piece)
+
+    def _open_message(self) -> bytes:
+        if self.open_calls:
+            raise ValueError(f"calls without a result: {', '.join(self.open_calls)}")
+        results = cast("list[bytes]", list(self._calls.values()))
+        blocks = (*results, *self._texts)
+        return b'{"role":"user","content":[' + b",".join(blocks) + b"]}" if blocks else b""
+
+    def _take(self, index: int, message: Message, *, last: bool) -> None:
+        role, blocks = message.get("role"), _blocks(index, message.get("content"))
+        if role == "user":
+            self._take_user(index, blocks)
+            if not last:
+                self.seal()
+        elif role == "assistant" and not self.open_calls and (index or self._sealed):
+            self.seal()
+            calls = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+            if last and not calls and _unresolved(frozenset(), blocks):
+                return  # a paused turn: no text may follow it
+            if len({*calls}) < len(calls) or self.used_ids & {*calls}:
+                raise ValueError(f"messages[{index}]: tool_use ids must be unique")
+            self.append_reply(blocks, calls)
+        elif role == "assistant":
+            expected = f"a result for {', '.join(self.open_calls)}" if self.open_calls else "a user message"
+            raise ValueError(f"messages[{index}]: expected {expected} before this assistant message")
+        else:
+            raise ValueError(f"messages[{index}].role: {role!r} is neither 'user' nor 'assistant'")
+
+    def _take_user(self, index: int, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            if block.get("type") != "tool_result":
+                self._texts += (encode(block),)
+            elif self._calls.get(str(block.get("tool_use_id")), b"") is None:
+                self._calls[str(block["tool_use_id"])] = encode(block)
+            else:
+                raise ValueError(
+                    f"messages[{index}]: the result for {block.get('tool_use_id')!r} answers no open call"
+                )
+
+
+def _blocks(index: int, content: object) -> list[Block]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list | tuple) or not all(isinstance(block, Mapping) for block in blocks):
+        raise ValueError(
+            f"messages[{index}].content: expected a text or a list of blocks, got {content!r:.80}"
+        )
+    kept = [block for block in blocks if not is_blank_text(block)]
+    if not kept:
+        raise ValueError(f"messages[{index}].content: expected a block that is not blank")
+    return kept
+
+
+def _unresolved(before: frozenset[str], content: Sequence[Block]) -> frozenset[str]:
+    """The ids of server tools (``server_tool_use``, ``mcp_tool_use``) whose result has not come."""
+    asked = {str(b.get("id")) for b in content if b.get("type") in ("server_tool_use", "mcp_tool_use")}
+    return (before | asked) - {str(b.get("tool_use_id")) for b in content if "tool_use_id" in b}
+
+
+def _from_code(content: Sequence[Block]) -> bool:
+    """Whether a call of this message was made by code that runs on the server."""
+    callers = (block.get("caller") for block in content if block.get("type") == "tool_use")
+    return any(isinstance(c, Mapping) and str(c.get("type")).startswith("code_execution_") for c in callers)

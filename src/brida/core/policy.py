@@ -1,0 +1,90 @@
+"""Rules about tools: allow, ask or deny, by name, always with the reason.
+
+``deny`` beats ``ask`` beats ``allow``, whatever the order of the rules and wherever they come from, so
+that a rule can be added anywhere and never opens what another closed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias, cast
+
+from brida.core.events import Impact
+
+Tier: TypeAlias = Literal["allow", "ask", "deny"]
+TIERS: tuple[Tier, ...] = ("deny", "ask", "allow")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: the tools whose name matches the glob ``pattern`` get ``tier``.
+
+    ``source`` says where the rule was written (``"--deny"``, ``"Policy"``, a file) and is shown to
+    whoever meets the rule. A wrong tier or an empty pattern raises ``ValueError``.
+    """
+
+    pattern: str
+    tier: Tier
+    source: str = "Policy"
+
+    def __post_init__(self) -> None:
+        check_tier(f"the rule for {self.pattern!r}", self.tier)
+        if not str(self.pattern).strip():
+            raise ValueError(
+                f"pattern: {self.pattern!r} names no tool; write a name or a glob such as 'read_*'"
+            )
+
+    def names(self, tool: str, *, high_declared: bool) -> bool:
+        """Whether this rule is about ``tool``.
+
+        An allow rule made of wildcards alone does not name a tool whose author declared high impact:
+        what is said to be serious is allowed by name or not at all.
+        """
+        if self.tier == "allow" and high_declared and not self.pattern.strip("*?"):
+            return False
+        return fnmatchcase(tool, self.pattern)
+
+    def __str__(self) -> str:
+        return f"{self.tier} {self.pattern} ({self.source})"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Policy:
+    """The rules of a run.
+
+    ``Policy({"read_*": "allow", "send_email": "deny"}, default="ask")``: tool names or globs, each with
+    its tier; ``default`` is for a tool that no rule names and that is not declared ``impact="read"``.
+    """
+
+    rules: tuple[Rule, ...]
+    default: Tier
+
+    def __init__(self, rules: Mapping[str, Tier] | Iterable[Rule] = (), *, default: Tier = "ask") -> None:
+        check_tier("default", default)
+        made = (Rule(*item) for item in rules.items()) if isinstance(rules, Mapping) else rules
+        object.__setattr__(self, "rules", tuple(made))
+        object.__setattr__(self, "default", default)
+
+    def __add__(self, rules: Iterable[Rule]) -> "Policy":
+        return Policy((*self.rules, *rules), default=self.default)
+
+    def decide(self, tool: str, *, impact: Impact = "high", declared: bool = False) -> tuple[Tier, str]:
+        """The tier of ``tool`` and the rule that gives it, in words."""
+        for tier in TIERS:
+            for rule in self.rules:
+                if rule.tier == tier and rule.names(tool, high_declared=declared and impact == "high"):
+                    return tier, str(rule)
+        if impact == "read":
+            return "allow", "impact = read"
+        return self.default, f"default = {self.default}"
+
+    def denies(self, tool: str) -> str | None:
+        """The rule that forbids ``tool`` by name, registered or not; None where there is none."""
+        tier, rule = self.decide(tool, impact="read")
+        return rule if tier == "deny" else None
+
+
+def check_tier(name: str, tier: object) -> None:
+    """Raises ``ValueError`` where ``tier`` is none of the three."""
+    if tier not in TIERS:
+        raise ValueError(f"{name}: {cast('str', tier)!r} is no tier; it is one of allow, ask, deny")

@@ -1,0 +1,55 @@
+"""One request to the model: what stays fixed for the run, and the messages as bytes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from brida.core.encoding import encode
+from brida.core.events import Started
+
+RESERVED = ("messages", "model", "max_tokens", "system", "tools", "stop_sequences", "stream", "thread")
+"""Fields of the body that ``extra`` may not hold: the loop owns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The part of the body that never changes within a run, encoded once: an open JSON object."""
+
+    model: str
+    encoded: bytes
+
+    @classmethod
+    def of(cls, started: Started) -> "Head":
+        """The head of the run that ``started`` describes; empty parts are left out."""
+        parts: dict[str, object] = {
+            "model": started.model,
+            "system": started.system,
+            "tools": [tool.definition for tool in started.tools],
+            "stop_sequences": started.stop_sequences,
+            **(started.extra or {}),
+        }
+        return cls(started.model, encode({name: value for name, value in parts.items() if value})[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one attempt sends. ``messages`` is a JSON list, UTF-8; ``max_tokens`` bounds the reply, in tokens."""
+
+    head: Head
+    max_tokens: int
+    messages: bytes
+
+    def body(self, *, stream: bool) -> bytes:
+        """The whole body, ready for the wire."""
+        tail = b',"stream":true}' if stream else b"}"
+        limit = b',"max_tokens":%d,"messages":' % self.max_tokens
+        return b"".join((self.head.encoded, limit, self.messages, tail))
+
+    def as_dict(self) -> dict[str, object]:
+        """The body as Python values, for models that do not speak bytes. Decodes the whole history."""
+        return cast("dict[str, object]", json.loads(self.body(stream=False)))
+
+    def messages_list(self) -> list[Mapping[str, object]]:
+        """The messages as Python values. Decodes the whole history."""
+        return cast("list[Mapping[str, object]]", json.loads(self.messages))

@@ -1,0 +1,341 @@
+"""What a run knows: the state, and how each event changes it.
+
+``fold(events)`` gives the state and needs no code and no configuration, so a journal can be read long
+after the tools and the policy it ran with are gone. Every value but the history is immutable and
+replaced as a whole, so that a state can be copied at the price of its history.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+from brida.core.encoding import encode
+from brida.core.events import (
+    Answered,
+    Asked,
+    CallFinished,
+    CallStarted,
+    Decided,
+    Declaration,
+    Event,
+    Fault,
+    Lost,
+    Received,
+    Reply,
+    Said,
+    Sent,
+    Started,
+    Stopped,
+    StopRequested,
+    TurnStarted,
+    Waited,
+)
+from brida.core.history import History
+from brida.core.request import Head
+from brida.core.stops import Stop
+from brida.core.transitions import Action, ModelCall, Row, classify, look_up, text_of
+from brida.core.usage import Usage, read_partial_usage, read_usage
+
+PAST_TURNS: Final = 8
+"""How many turns are remembered for the question of progress: two whole periods of the longest cycle."""
+
+
+class Phase(Enum):
+    """Where the loop stands."""
+
+    READY = "the next request can be sent"
+    IN_FLIGHT = "an attempt has left"
+    TURN = "the calls of a reply wait for their decisions or their results"
+    OVER = "nothing more will be sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the turn and what became of it so far."""
+
+    asked: ModelCall
+    question_put: bool = False
+    answer: Answered | None = None
+    decision: Decided | None = None
+    started: bool = False
+    finished: CallFinished | None = None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it has been decided that it may run."""
+        return self.decision is not None and self.decision.verdict == "allow"
+
+    @property
+    def done(self) -> bool:
+        """Whether it has its result, by running or by not being allowed to."""
+        return self.finished is not None or (self.decision is not None and not self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """A turn that is over, as the question of progress sees it: order does not count, volatile results neither."""
+
+    calls: tuple[tuple[str, str], ...]
+    results: tuple[tuple[str, str, str], ...]
+
+
+class State:
+    """What a run knows. Read it anywhere (a valve, a test); only :meth:`apply` changes it.
+
+    Counted: ``turns`` whose calls were decided, ``requests`` (the attempts of one count once),
+    ``attempts`` of the request under way and the seconds it has ``waited`` between them, ``calls_seen``
+    in those turns, ``pauses``, ``malformed`` replies in a row. ``elapsed`` is in seconds and leaves out
+    the time spent waiting for a person. ``usage`` is the sum over all attempts, in tokens.
+    """
+
+    def __init__(self, started: Started) -> None:
+        self.started = started
+        self.head = Head.of(started)
+        self.tools: Mapping[str, Declaration] = {tool.name: tool for tool in started.tools}
+        self.history = History(started.messages)
+        self.at = started.at
+        self.elapsed = 0.0
+        self.phase = Phase.READY
+        self.max_tokens = started.max_tokens
+        self.request_bytes = 0
+        self.turns = self.requests = self.attempts = self.calls_seen = self.pauses = self.malformed = 0
+        self.waited = 0.0
+        self.usage = Usage()
+        self.text = self.paused_text = ""
+        self.fault: Fault | None = None
+        self.ending: Stop | None = None
+        self.stop: Stop | None = None
+        self.stop_requested: Stop | None = None
+        self.calls: Mapping[str, Call] = {}
+        self.turn_open = False
+        self.past: tuple[PastTurn, ...] = ()
+        self.session_allows: frozenset[str] = frozenset()
+        self.declined: tuple[ModelCall, ...] = ()
+        self.denied: tuple[ModelCall, ...] = ()
+        self.failed_calls: tuple[ModelCall, ...] = ()
+        self.not_run: tuple[ModelCall, ...] = ()
+
+    def copy(self) -> "State":
+        """An independent state: changing one leaves the other as it is."""
+        other = copy.copy(self)
+        other.history = self.history.copy()
+        return other
+
+    def apply(self, event: Event) -> None:
+        """Learns one event. Raises ``ValueError`` where the event cannot follow what is known."""
+        if not self._waits_for_person:
+            self.elapsed += max(0.0, event.at - self.at)
+        self.at = event.at
+        _HANDLERS[type(event)](self, event)
+
+    @property
+    def waiting(self) -> tuple[Call, ...]:
+        """The calls of the turn that have no decision yet."""
+        return tuple(call for call in self.calls.values() if call.decision is None)
+
+    @property
+    def questions(self) -> tuple[Call, ...]:
+        """The calls that were put to a person and have no answer yet."""
+        return tuple(call for call in self.waiting if call.question_put and call.answer is None)
+
+    @property
+    def signature(self) -> tuple[tuple[str, str], ...]:
+        """The calls of the turn as a multiset of (tool, canonical arguments): their order does not count."""
+        return tuple(sorted((call.asked.tool, call.asked.canonical) for call in self.calls.values()))
+
+    @property
+    def _waits_for_person(self) -> bool:
+        return self.stop is not None or (self.phase is Phase.TURN and bool(self.questions))
+
+    # -- one method an event
+
+    def _said(self, event: Said) -> None:
+        self.history.add_text(event.text)
+        self.past = ()
+
+    def _sent(self, event: Sent) -> None:
+        if not self.attempts:
+            self.requests += 1
+        self.attempts = event.attempt
+        self.phase = Phase.IN_FLIGHT
+        self.history.seal()
+        self.request_bytes = self.history.size + len(self.head.encoded)
+
+    def _received(self, event: Received) -> None:
+        reply = event.reply
+        self.attempts, self.waited, self.fault = 0, 0.0, None
+        self.usage += read_usage(
+            reply.usage,
+            request_bytes=self.request_bytes,
+            reply_bytes=0 if reply.usage else len(encode(reply.content)),
+        )
+        text = text_of(reply.content)
+        if text:
+            self.text = self.paused_text + text
+        kind, calls = classify(reply.content, self.history.used_ids)
+        row = look_up(reply.stop_reason, kind)
+        self.malformed = self.malformed + 1 if row.action is Action.REPEAT else 0
+        if row.keep:
+            resumes = row.action is Action.RESUME
+            self.paused_text = self.paused_text + text if resumes else ""
+            self.history.append_reply(reply.content, (call.id for call in calls), paused=resumes)
+        self.calls = {call.id: Call(call) for call in calls} if row.keep else {}
+        self.turn_open = False
+        self.phase, self.ending = self._dispatch(row, reply)
+
+    def _dispatch(self, row: Row, reply: Reply) -> tuple[Phase, Stop | None]:
+        match row.action:
+            case Action.RUN_CALLS:
+                return Phase.TURN, None
+            case Action.REPEAT if self.malformed == 1:
+                return Phase.READY, None
+            case Action.GROW if self.max_tokens < self.started.max_tokens_ceiling:
+                self.max_tokens = min(self.max_tokens * 2, self.started.max_tokens_ceiling)
+                return Phase.READY, None
+            case Action.RESUME:
+                self.pauses += 1
+                return Phase.READY, None
+            case _ if row.stop == "completed" and self.history.has_text_to_send:
+                return Phase.READY, None  # a text that had to wait has not been heard yet
+            case _:
+                return Phase.OVER, Stop(row.stop, _detail(row.stop, reply, self))
+
+    def _lost(self, event: Lost) -> None:
+        self.usage += read_partial_usage(event.fault.usage, billed=event.fault.billed)
+        self.fault = event.fault
+        self.phase = Phase.READY
+
+    def _waited(self, event: Waited) -> None:
+        self.waited += event.seconds
+        self.fault = None
+
+    def _turn_started(self, event: TurnStarted) -> None:
+        self.turns = event.turn
+        self.calls_seen += len(self.calls)
+        self.turn_open = True
+
+    def _asked(self, event: Asked) -> None:
+        for question in event.questions:
+            self._change(question.call_id, question_put=True)
+
+    def _answered(self, event: Answered) -> None:
+        call = self._call(event.call_id)
+        if call.asked.digest != event.digest:
+            raise ValueError(f"digest: the answer for call {event.call_id!r} was given for other arguments")
+        self._change(event.call_id, answer=event)
+        if event.session and event.allow:
+            self.session_allows |= {call.asked.tool}
+
+    def _decided(self, event: Decided) -> None:
+        asked = self._change(event.call_id, decision=event).asked
+        if event.verdict == "allow":
+            return
+        self.history.add_result(event.call_id, event.text, is_error=True)
+        if event.verdict == "declined":
+            self.declined += (asked,)
+        elif event.verdict == "denied":
+            self.denied += (asked,)
+        else:
+            self.failed_calls += (asked,)
+        self._close_turn()
+
+    def _call_started(self, event: CallStarted) -> None:
+        if not self._call(event.call_id).allowed:
+            raise ValueError(f"call {event.call_id!r} was started without a decision that allows it")
+        self._change(event.call_id, started=True)
+
+    def _call_finished(self, event: CallFinished) -> None:
+        call = self._change(event.call_id, finished=event)
+        self.history.add_result(event.call_id, event.content, is_error=event.outcome != "ok")
+        if event.outcome != "ok":
+            self.failed_calls += (call.asked,)
+        self._close_turn()
+
+    def _stop_was_requested(self, event: StopRequested) -> None:
+        self.stop_requested = self.stop_requested or event.stop
+
+    def _stopped(self, event: Stopped) -> None:
+        open_calls = self.history.open_calls
+        self.not_run = tuple(
+            call.asked for call in self.calls.values() if call.asked.id in open_calls and not call.started
+        )
+        for closure in event.closed:
+            self.history.add_result(closure.call_id, closure.text, is_error=True)
+        self.stop = event.stop
+        self.phase = Phase.OVER
+
+    # -- how a turn is kept
+
+    def _call(self, call_id: str) -> Call:
+        if call_id not in self.calls:
+            raise ValueError(f"call_id: {call_id!r} is no call of this turn")
+        return self.calls[call_id]
+
+    def _change(self, call_id: str, **changes: object) -> Call:
+        call = replace(self._call(call_id), **changes)  # type: ignore[arg-type]
+        self.calls = {**self.calls, call_id: call}
+        return call
+
+    def _close_turn(self) -> None:
+        if not all(call.done for call in self.calls.values()):
+            return
+        turn = PastTurn(self.signature, tuple(sorted(self._result(call) for call in self.calls.values())))
+        self.past = (*self.past[1 - PAST_TURNS :], turn)
+        self.phase = Phase.READY
+
+    def _result(self, call: Call) -> tuple[str, str, str]:
+        """What a call brought, for comparing turns; what a volatile tool returned is left out."""
+        declared = self.tools.get(call.asked.tool)
+        heard = call.finished.content if call.finished else call.decision.text if call.decision else ""
+        return call.asked.tool, call.asked.canonical, "" if declared and declared.volatile else heard
+
+
+def _detail(kind: str, reply: Reply, state: State) -> dict[str, object]:
+    """The facts that a stop by the transition table carries."""
+    match kind:
+        case "stop_sequence":
+            return {"stop_sequence": reply.stop_sequence}
+        case "truncated":
+            return {"limit": state.max_tokens, "used": state.max_tokens}
+        case "refused":
+            details = reply.stop_details or {}
+            return {name: details.get(name) for name in ("category", "explanation")}
+        case "malformed_reply" | "unknown_stop_reason" | "empty_reply":
+            detail: dict[str, object] = {"stop_reason": reply.stop_reason}
+            return detail | {"ignored": len(state.calls)} if state.calls else detail
+        case _:
+            return {}
+
+
+_HANDLERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
+    Said: State._said,
+    Sent: State._sent,
+    Received: State._received,
+    Lost: State._lost,
+    Waited: State._waited,
+    TurnStarted: State._turn_started,
+    Asked: State._asked,
+    Answered: State._answered,
+    Decided: State._decided,
+    CallStarted: State._call_started,
+    CallFinished: State._call_finished,
+    StopRequested: State._stop_was_requested,
+    Stopped: State._stopped,
+}
+
+
+def fold(events: Iterable[Event]) -> State:
+    """The state after ``events``, the first of which is :class:`Started`. Raises ``ValueError`` otherwise."""
+    state: State | None = None
+    for event in events:
+        if isinstance(event, Started) is not (state is None):
+            raise ValueError(f"events: {type(event).__name__} cannot stand here; a run starts once, first")
+        if isinstance(event, Started):
+            state = State(event)
+        elif state is not None:
+            state.apply(event)
+    if state is None:
+        raise ValueError("events: there are none")
+    return state

@@ -1,0 +1,90 @@
+"""What the model is told when a call does not run, or nobody knows whether it did.
+
+English at the call site; ``say`` translates. What it gives goes into an event as it is, so that the
+same journal replays to the same bytes whatever the language of the reader.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from brida.core.stops import Stop
+
+
+class Say(Protocol):
+    """Translates an English text and puts the facts into its braces."""
+
+    def __call__(self, text: str, /, **facts: object) -> str: ...
+
+
+def english(text: str, /, **facts: object) -> str:
+    """The :class:`Say` that translates nothing."""
+    return text.format(**facts)
+
+
+def denied(say: Say, tool: str) -> str:
+    """A call that the policy forbids."""
+    return say(
+        "{tool} is forbidden by policy: the call did not run, and it will stay forbidden. "
+        "Do not ask for it again; go on without it.",
+        tool=tool,
+    )
+
+
+def unknown_tool(say: Say, tool: str, known: Iterable[str]) -> str:
+    """A call of a tool that is not there."""
+    names = ", ".join(sorted(known))
+    if not names:
+        return say(
+            "There is no tool named {tool}; there are no tools at all. The call did not run.", tool=tool
+        )
+    return say(
+        "There is no tool named {tool}. The call did not run. The tools are: {names}.", tool=tool, names=names
+    )
+
+
+def invalid(say: Say, tool: str, problems: Iterable[str]) -> str:
+    """A call whose arguments do not fit the schema."""
+    return say(
+        "The arguments of {tool} are not valid, so the call did not run: {problems}",
+        tool=tool,
+        problems="; ".join(problems),
+    )
+
+
+def declined(say: Say, tool: str, reason: str) -> str:
+    """A call to which a person said no."""
+    if reason:
+        return say(
+            "A person declined {tool}: {reason}. The call did not run.", tool=tool, reason=reason.rstrip(".")
+        )
+    return say("A person declined {tool}. The call did not run.", tool=tool)
+
+
+def nobody_there(say: Say, tool: str) -> str:
+    """A call that needs an answer where nobody can give one."""
+    return say(
+        "{tool} needs a person's approval and nobody is there to give it: declined. The call did not run.",
+        tool=tool,
+    )
+
+
+def did_not_run(say: Say, stop: Stop) -> str:
+    """A call that was still open when the run stopped, and had not been started."""
+    reasons = {
+        "max_turns": say("turn limit"),
+        "max_requests": say("request limit"),
+        "max_calls": say("call limit"),
+        "max_pauses": say("pause limit"),
+        "token_budget": say("token budget used up"),
+        "cost_budget": say("cost budget used up"),
+        "deadline": say("out of time"),
+        "no_progress": say("the same calls again, without progress"),
+        "interrupted": say("interrupted"),
+        "malformed_reply": say("the reply did not stop for its calls"),
+    }
+    return say("did not run: {reason}", reason=reasons.get(stop.kind) or say("the run stopped"))
+
+
+def outcome_unknown(say: Say) -> str:
+    """A call that had been started when the run stopped, and whose result never came."""
+    return say("outcome unknown: the call was started, and nobody knows whether it took effect")

@@ -1,0 +1,46 @@
+"""What a model is to the loop: something that makes one attempt at a request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from brida.core.events import Reply
+from brida.core.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply as it arrives. Deltas are for watching only: the whole reply is what counts."""
+
+    kind: Literal["text", "thinking", "tool_use"]
+    text: str
+
+
+OnDelta: TypeAlias = Callable[[Delta], None]
+
+
+class Model(Protocol):
+    """One small protocol behind which every model stands.
+
+    ``name`` goes on the wire as ``model``; ``base_url`` is where requests go, None where none do;
+    ``max_output_tokens`` is the model's own limit for a reply, None where it is not known.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def max_output_tokens(self) -> int | None: ...
+
+    async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
+        """Makes *one* attempt and gives the whole reply.
+
+        Raises :class:`brida.errors.ModelFault` where there is no whole reply; nothing is retried here.
+        Cancelling ends the attempt at once and frees its connection.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Frees what belongs to the running event loop. The model can be used again afterwards."""
+        ...
