@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from support.message_rules import NEW_VERSION, blank, extra_fields
+from support.block_rules import NEW_VERSION, blank, extra_fields
 
 FORCED_CHOICE = 'tool_choice: type "tool" and "any" are not supported for this model.'
 

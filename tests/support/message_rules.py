@@ -5,65 +5,30 @@ where one is known. The others are ours, in the same manner. Consecutive message
 turn, as on the server; the indexes in the texts count messages as they were sent.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-Block = Mapping[str, Any]
+from support.block_rules import (
+    NEW_VERSION,
+    Block,
+    breakpoints_in,
+    call_problems,
+    extra_fields,
+    from_code,
+    request_text_problems,
+    result_problems,
+    text_problems,
+    thinking_problems,
+    unknown_kind,
+)
 
-NEW_VERSION = "2026-10-21"
-EMPTY_TEXT = "text content blocks must be non-empty"
-BLANK_TEXT = "text content blocks must contain non-whitespace text"
 PREFILL = (
     "This model does not support assistant message prefill. The conversation must end with a user message."
 )
 
-encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-
-_is_id = re.compile(r"[a-zA-Z0-9_-]+").fullmatch
 _MESSAGE_KEYS = frozenset({"role", "content"})
 _SYSTEM_MESSAGE_KEYS = _MESSAGE_KEYS | {"clear_at", "output_config"}
-_TEXT_KEYS = frozenset({"type", "text", "citations", "cache_control"})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
-_RESULT_BLOCKS = frozenset({"text", "image", "search_result", "document", "tool_reference", "browser_state"})
 _USER_BLOCKS = frozenset({"text", "image", "document", "search_result", "tool_result", "container_upload"})
-
-
-def blank(text: str) -> str | None:
-    """The server's objection to a text, without a path; None for a text that says something."""
-    if not text:
-        return EMPTY_TEXT
-    return BLANK_TEXT if text.isspace() else None
-
-
-def extra_fields(path: str, given: Iterable[str], known: frozenset[str]) -> list[str]:
-    return [f"{path}{key}: Extra inputs are not permitted" for key in given if key not in known]
-
-
-def unencodable(value: object, path: str = "") -> list[str]:
-    """Where a value cannot be JSON in UTF-8: lone surrogates, numbers that are not finite, foreign types."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return [f"The request body is not valid JSON: no low surrogate in string: at {path}"]
-        return []
-    if isinstance(value, Mapping):
-        return [
-            text
-            for key, item in value.items()
-            for text in (*unencodable(key, path), *unencodable(item, f"{path}.{key!s}".lstrip(".")))
-        ]
-    if isinstance(value, list | tuple):
-        return [
-            text for at, item in enumerate(value) for text in unencodable(item, f"{path}.{at}".lstrip("."))
-        ]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return [f"The request body is not valid JSON: {value} is not a JSON number: at {path}"]
-    if value is None or isinstance(value, bool | int | float):
-        return []
-    return [f"The request body is not valid JSON: {type(value).__name__} is not a JSON type: at {path}"]
 
 
 class Conversation:
@@ -81,8 +46,8 @@ class Conversation:
         "calls_at",
         "count",
         "has_tool_blocks",
-        "lasting",
         "last_block",
+        "lasting",
         "open_server_calls",
         "results_first",
         "role",
@@ -198,9 +163,9 @@ class Conversation:
         missing = [call for call in self.calls if call not in self.answered]
         if missing:
             return [
-                f"messages.{self.calls_at}: `tool_use` ids were found without `tool_result` blocks immediately"
-                f" after: {', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result`"
-                " block in the next message."
+                f"messages.{self.calls_at}: `tool_use` ids were found without `tool_result` blocks"
+                f" immediately after: {', '.join(missing)}. Each `tool_use` block must have"
+                " a corresponding `tool_result` block in the next message."
             ]
         if list(self.answered) != list(self.calls):
             return [
@@ -226,7 +191,7 @@ class Conversation:
     @property
     def waits_for_container(self) -> bool:
         """Whether the results at the end go back to code that waits in a container."""
-        return self.role == "user" and any(_from_code(call) for call in self.calls.values())
+        return self.role == "user" and any(from_code(call) for call in self.calls.values())
 
     # --- blocks --------------------------------------------------------------------------------------
 
@@ -239,172 +204,98 @@ class Conversation:
         if not isinstance(kind, str):
             self.lasting.append(f"messages.{n}.content.{m}.type: Field required")
             return
-        if block.get("cache_control") is not None:
-            self.breakpoints += 1
+        if "cache_control" in block or kind == "tool_result":
+            self.breakpoints += breakpoints_in(block)
         if self.role == "user" and kind != "tool_result":
             self.results_first = False
-            if not self.told:
+            if not self.told and (self.open_server_calls or self.calls):
                 self._check_only_results(n)
-        readers.get(kind, Conversation._other)(self, n, m, block)
+        readers.get(kind, Conversation._other)(self, f"messages.{n}.content.{m}", block)
 
     def _check_only_results(self, n: int) -> None:
         """Only results may answer while a server tool waits, or code in a sandbox does."""
-        for call_id, name in self.open_server_calls.items():
-            self.lasting.append(
-                f"messages.{n}: `{name}` tool use with id `{call_id}` was found without a corresponding"
-                f" `{name}_tool_result` block"
+        found = [
+            f"messages.{n}: `{name}` tool use with id `{call_id}` was found without a corresponding"
+            f" `{name}_tool_result` block"
+            for call_id, name in self.open_server_calls.items()
+        ]
+        if any(from_code(call) for call in self.calls.values()):
+            found.append(
+                f"messages.{n}: only `tool_result` blocks may answer a `tool_use` block whose caller is"
+                " code_execution"
             )
-            self.told = True
-        if any(_from_code(call) for call in self.calls.values()):
-            self.lasting.append(
-                f"messages.{n}: only `tool_result` blocks may answer a `tool_use` block whose caller is code_execution"
-            )
-            self.told = True
+        self.told = bool(found)
+        self.lasting += found
 
-    def _text(self, n: int, m: int, block: Block) -> None:
-        text = block.get("text")
-        if not isinstance(text, str):
-            self.lasting.append(f"messages.{n}.content.{m}.text.text: Field required")
-        elif objection := blank(text):
-            self.lasting.append(f"messages: {objection}")
+    def _text(self, path: str, block: Block) -> None:
+        self.lasting += text_problems(path, block)
 
-    def _request_text(self, n: int, m: int, block: Block) -> None:
-        """A text that the caller wrote: unlike the model's own, it may hold no field that is not known."""
-        self._text(n, m, block)
-        if not block.keys() <= _TEXT_KEYS:
-            self.lasting.extend(extra_fields(f"messages.{n}.content.{m}.text.", block, _TEXT_KEYS))
-        if block.get("citations") and self._version >= NEW_VERSION:
-            self.lasting.append(
-                f"messages.{n}.content.{m}.text.citations: citations are not permitted in user messages"
-            )
+    def _request_text(self, path: str, block: Block) -> None:
+        self.lasting += request_text_problems(path, block, self._version)
 
-    def _tool_result(self, n: int, m: int, block: Block) -> None:
+    def _thinking(self, path: str, block: Block) -> None:
+        self.lasting += thinking_problems(path, block)
+
+    def _tool_result(self, path: str, block: Block) -> None:
         self.has_tool_blocks = True
-        path = f"messages.{n}.content.{m}"
-        if not block.keys() <= _RESULT_KEYS:
-            self.lasting.extend(extra_fields(f"{path}.tool_result.", block, _RESULT_KEYS))
         call_id = block.get("tool_use_id")
         call = self.calls.get(call_id) if isinstance(call_id, str) else None
+        self.lasting += result_problems(path, block, call)
         if not isinstance(call_id, str):
             self.lasting.append(f"{path}.tool_result.tool_use_id: Field required")
         elif call is None:
             self.lasting.append(
-                f"{path}: unexpected `tool_use_id` found in `tool_result` blocks: {call_id}. Each `tool_result`"
-                " block must have a corresponding `tool_use` block in the previous message."
+                f"{path}: unexpected `tool_use_id` found in `tool_result` blocks: {call_id}. Each"
+                " `tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
         elif call_id in self.answered:
             self.lasting.append(
-                f"{path}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {call_id}"
+                f"{path}: each tool_use must have a single result. Found multiple `tool_result` blocks with"
+                f" id: {call_id}"
             )
         elif self.results_first:
             self.answered[call_id] = None
-        if call is not None and call.get("toolset_name") != block.get("toolset_name"):
-            self.lasting.append(f"{path}.tool_result.toolset_name: must be that of the `tool_use` block")
-        is_error = block.get("is_error", False)
-        if not isinstance(is_error, bool):
-            self.lasting.append(f"{path}.tool_result.is_error: Input should be a valid boolean")
-        content = block.get("content", "")
-        if not isinstance(content, str):
-            self._result_content(
-                path, content, is_error=is_error is True, for_code=call is not None and _from_code(call)
-            )
 
-    def _result_content(self, path: str, content: Any, *, is_error: bool, for_code: bool) -> None:
-        if not isinstance(content, list | tuple):
-            self.lasting.append(f"{path}.tool_result.content: Input should be a valid list")
-            return
-        for at, part in enumerate(content):
-            kind = part.get("type") if isinstance(part, Mapping) else None
-            if kind not in _RESULT_BLOCKS:
-                self.lasting.append(
-                    f"{path}.tool_result.content.{at}: Input tag '{kind}' found using 'type' does not match"
-                    " any of the expected tags"
-                )
-                continue
-            if part.get("cache_control") is not None:
-                self.breakpoints += 1
-            if kind == "text":
-                text = part.get("text")
-                if not isinstance(text, str):
-                    self.lasting.append(f"{path}.tool_result.content.{at}.text.text: Field required")
-                elif objection := blank(text):
-                    self.lasting.append(f"messages: {objection}")
-            elif is_error:
-                self.lasting.append(f"{path}: all content must be type `text` if `is_error` is true")
-            elif for_code:
-                self.lasting.append(f"{path}: a result for code_execution must be a string or text blocks")
-
-    def _tool_use(self, n: int, m: int, block: Block) -> None:
+    def _tool_use(self, path: str, block: Block) -> None:
         self.has_tool_blocks = True
-        call_id = self._call(n, m, "tool_use", block)
-        if call_id:
-            self.calls[call_id] = block
+        if self._is_new_call(path, block):
+            self.calls[block["id"]] = block
 
-    def _server_tool_use(self, n: int, m: int, block: Block) -> None:
-        call_id = self._call(n, m, str(block["type"]), block)
-        if call_id:
-            self.open_server_calls[call_id] = str(block.get("name"))
+    def _server_tool_use(self, path: str, block: Block) -> None:
+        if self._is_new_call(path, block):
+            self.open_server_calls[block["id"]] = str(block.get("name"))
 
-    def _call(self, n: int, m: int, kind: str, block: Block) -> str | None:
-        """Check what all calls have in common. Returns the id where it is a new one."""
-        path = f"messages.{n}.content.{m}"
+    def _is_new_call(self, path: str, block: Block) -> bool:
+        self.lasting += call_problems(path, block)
         call_id = block.get("id")
-        if not isinstance(block.get("name"), str):
-            self.lasting.append(f"{path}.{kind}.name: Field required")
-        if not isinstance(block.get("input"), Mapping):
-            self.lasting.append(f"{path}.{kind}.input: Input should be a valid dictionary")
         if not isinstance(call_id, str):
-            self.lasting.append(f"{path}.{kind}.id: Field required")
-            return None
-        if not _is_id(call_id):
-            self.lasting.append(f"{path}.{kind}.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
+            return False
         if call_id in self.seen_ids:
             self.lasting.append(f"{path}: `tool_use` ids must be unique")
-            return None
+            return False
         self.seen_ids.add(call_id)
-        return call_id
+        return True
 
-    def _thinking(self, n: int, m: int, block: Block) -> None:
-        kind = block["type"]
-        for key in ("thinking", "signature") if kind == "thinking" else ("data",):
-            if not isinstance(block.get(key), str):
-                self.lasting.append(f"messages.{n}.content.{m}.{kind}.{key}: Field required")
-        if "cache_control" in block:
-            self.lasting.append(
-                f"messages.{n}.content.{m}.{kind}.cache_control: Extra inputs are not permitted"
-            )
+    def _misplaced_result(self, path: str, block: Block) -> None:
+        self.lasting.append(f"{path}: `tool_result` blocks can only be in `user` messages")
 
-    def _misplaced_result(self, n: int, m: int, block: Block) -> None:
-        self.lasting.append(f"messages.{n}.content.{m}: `tool_result` blocks can only be in `user` messages")
-
-    def _misplaced_document(self, n: int, m: int, block: Block) -> None:
+    def _misplaced_document(self, path: str, block: Block) -> None:
         if self._version >= NEW_VERSION:
-            self.lasting.append(
-                f"messages.{n}.content.{m}: `document` blocks cannot be in `assistant` messages"
-            )
+            self.lasting.append(f"{path}: `document` blocks cannot be in `assistant` messages")
 
-    def _other(self, n: int, m: int, block: Block) -> None:
-        """Server tools' results, and what a newer server may have said; a user may not say what is unknown."""
+    def _other(self, path: str, block: Block) -> None:
+        """Server tools' results, and what a newer server may have said; a user says only what is known."""
         kind = block["type"]
         if self.role == "assistant":
             if kind.endswith("_tool_result"):
                 self.open_server_calls.pop(str(block.get("tool_use_id")), None)
         elif self.role == "user" and kind in ("tool_use", "server_tool_use"):
-            self.lasting.append(
-                f"messages.{n}.content.{m}: `{kind}` blocks can only be in `assistant` messages"
-            )
+            self.lasting.append(f"{path}: `{kind}` blocks can only be in `assistant` messages")
         elif self.role == "system" or kind not in _USER_BLOCKS:
-            self.lasting.append(
-                f"messages.{n}.content.{m}: Input tag '{kind}' found using 'type' does not match any of the expected tags"
-            )
+            self.lasting.append(unknown_kind(path, kind))
 
 
-def _from_code(call: Block) -> bool:
-    caller = call.get("caller")
-    return isinstance(caller, Mapping) and str(caller.get("type")).startswith("code_execution_")
-
-
-Reader = Callable[[Conversation, int, int, Block], None]
+Reader = Callable[[Conversation, str, Block], None]
 
 _NO_READERS: dict[str, Reader] = {}
 _READERS: dict[str, dict[str, Reader]] = {

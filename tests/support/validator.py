@@ -12,8 +12,9 @@ That a call names a tool which is not offered is no problem: a model may invent 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from support.block_rules import NEW_VERSION, unencodable
 from support.field_rules import ModelRules, breakpoints, field_problems
-from support.message_rules import NEW_VERSION, Conversation, encode_json, unencodable
+from support.message_rules import Conversation
 
 __all__ = ["ModelRules", "PrefixValidator", "problems"]
 
@@ -33,10 +34,8 @@ def problems(
     without ``model_rules`` the model's id decides. ``paused=True`` says that the assistant message at the
     end is a reply that stopped with ``pause_turn`` or ``compaction``, the one case in which it may be last.
     """
-    try:
-        encode_json(body).encode()
-    except (ValueError, TypeError, RecursionError):
-        return unencodable(body)
+    if found := unencodable(body):
+        return found
     rules = ModelRules.of(body.get("model")) if model_rules is None else model_rules
     found = field_problems(body, rules, version=version, betas=betas, count_tokens=count_tokens)
     messages = body.get("messages")
@@ -103,10 +102,7 @@ class PrefixValidator:
         """Take in more messages; the problems of a request that ends with them."""
         conversation = self._conversation
         for message in new_messages:
-            try:
-                encode_json(message).encode()
-            except (ValueError, TypeError, RecursionError):
-                conversation.lasting += unencodable(message, f"messages.{conversation.count}")
+            conversation.lasting += unencodable(message, f"messages.{conversation.count}")
             conversation.read(message)
         self._messages += new_messages
         return conversation.lasting + conversation.ending_problems(prefill=self._rules.prefill, paused=paused)

@@ -1,0 +1,71 @@
+"""brida: an agent harness. The model calls tools in a loop, and a person keeps the reins."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from brida.agent import Agent as Agent
+    from brida.approval.answers import Answer as Answer
+    from brida.core.events import Fault as Fault, Question as Question, Reply as Reply
+    from brida.core.policy import Policy as Policy, Rule as Rule
+    from brida.core.state import State as State
+    from brida.core.stops import Stop as Stop
+    from brida.core.usage import Usage as Usage
+    from brida.core.valves import Limits as Limits
+    from brida.errors import (
+        BridaError as BridaError,
+        ConfigurationError as ConfigurationError,
+        ModelFault as ModelFault,
+    )
+    from brida.models.anthropic import AnthropicModel as AnthropicModel
+    from brida.models.base import Delta as Delta, Model as Model
+    from brida.models.embedded import EmbeddedModel as EmbeddedModel
+    from brida.models.scripted import ScriptedModel as ScriptedModel, reply as reply, tool_use as tool_use
+    from brida.runtime.outcome import Outcome as Outcome
+    from brida.tools.context import current_call as current_call
+    from brida.tools.declare import Tool as Tool, tool as tool
+    from brida.tools.errors import ToolError as ToolError
+
+_HOMES = {
+    "Agent": "brida.agent",
+    "Answer": "brida.approval.answers",
+    "AnthropicModel": "brida.models.anthropic",
+    "BridaError": "brida.errors",
+    "ConfigurationError": "brida.errors",
+    "Delta": "brida.models.base",
+    "EmbeddedModel": "brida.models.embedded",
+    "Fault": "brida.core.events",
+    "Limits": "brida.core.valves",
+    "Model": "brida.models.base",
+    "ModelFault": "brida.errors",
+    "Outcome": "brida.runtime.outcome",
+    "Policy": "brida.core.policy",
+    "Question": "brida.core.events",
+    "Reply": "brida.core.events",
+    "Rule": "brida.core.policy",
+    "ScriptedModel": "brida.models.scripted",
+    "State": "brida.core.state",
+    "Stop": "brida.core.stops",
+    "Tool": "brida.tools",
+    "ToolError": "brida.tools",
+    "Usage": "brida.core.usage",
+    "current_call": "brida.tools",
+    "reply": "brida.models.scripted",
+    "tool": "brida.tools",
+    "tool_use": "brida.models.scripted",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are first used: ``import brida`` alone costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'brida' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

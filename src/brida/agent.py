@@ -1,0 +1,228 @@
+"""The agent: a model, its tools, its limits and its policy, ready to be given a task."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from brida.approval.answers import Approver
+from brida.core.events import Declaration, Event, Started
+from brida.core.history import History
+from brida.core.policy import Policy
+from brida.core.request import RESERVED
+from brida.core.run import Env
+from brida.core.valves import GATE_NAMES, REPLY_CEILING, GateName, Gates, Limits, Valve
+from brida.core.wording import Say, outcome_unknown
+from brida.errors import ConfigurationError
+from brida.models.base import Delta, Model
+from brida.runtime import loops
+from brida.runtime.local import Listener, LocalRun, Work
+from brida.runtime.outcome import Outcome
+from brida.texts.catalogue import Catalogue, choose_language
+from brida.tools.declare import Tool, tool as declare
+from brida.tools.text import clean
+
+Messages = Sequence[Mapping[str, object]]
+"""A history in the form of the wire, such as ``outcome.messages``."""
+
+
+class Agent:
+    """A model with tools, and the reins that a person keeps.
+
+    ``model``: a name for the Anthropic Messages API, ``"embedded"``, or any :class:`Model`. ``tools``:
+    functions made with :func:`brida.tool` (plain functions are taken as undeclared tools). ``system``:
+    the system prompt. ``max_tokens``: size of a reply, in tokens; it grows after a truncation.
+    ``extra``: further fields of the request body. ``limits``, ``policy``: see :class:`Limits` and
+    :class:`Policy`. ``approve``: answers what the policy asks; where it is None nobody is there, and
+    such calls are declined. ``yes_to``: tools whose questions are answered yes in advance. ``valves``:
+    valves of your own, by gate. ``language``: of what the harness tells the model and a person, by
+    default that of the locale.
+
+    A setting that makes no sense raises :class:`ConfigurationError` here, before anything runs. An
+    agent holds no run: it can be used for many at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Model,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        system: str | None = None,
+        max_tokens: int = 4096,
+        stop_sequences: Sequence[str] = (),
+        extra: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        policy: Policy | None = None,
+        approve: Approver | None = None,
+        yes_to: Iterable[str] = (),
+        valves: Mapping[GateName, Iterable[Valve]] | None = None,
+        language: str | None = None,
+    ) -> None:
+        self.say: Say = Catalogue.for_language(_language(language))
+        self.language = _language(language)
+        self.model = make_model(model, self.say) if isinstance(model, str) else model
+        self.tools = _by_name(tools)
+        self.system = _text("system", system) if system and system.strip() else None
+        self.max_tokens = _positive("max_tokens", max_tokens)
+        self.stop_sequences = tuple(_stop_sequence(text) for text in stop_sequences)
+        self.extra = _extra(extra or {})
+        self.limits = limits or Limits()
+        self.policy = policy or Policy()
+        self.approve = approve
+        self.yes_to = frozenset(yes_to)
+        self._gates = _gates(self.limits, valves or {})
+
+    def start(self, task: str, *, messages: Messages = (), listener: Listener | None = None) -> LocalRun:
+        """Starts a run in the running event loop and gives its handle; awaiting it gives the outcome.
+
+        ``messages``: the history to go on from. ``listener`` is called with every event and delta.
+        """
+        text = _text("task", task)
+        if not text.strip():
+            raise ConfigurationError("task: expected a text that says what to do, got a blank one")
+        return LocalRun(
+            Work(
+                self._started(messages),
+                text,
+                self._env(),
+                self.model,
+                self.tools,
+                approve=self.approve,
+                listener=listener,
+            )
+        )
+
+    async def run(self, task: str, *, messages: Messages = ()) -> Outcome:
+        """Runs the task to its end. Cancelling it stops the run at once, records, then raises."""
+        return await self.start(task, messages=messages)
+
+    def run_sync(self, task: str, *, messages: Messages = ()) -> Outcome:
+        """Runs the task from code that is not async; within a running event loop, in a thread of its own."""
+
+        async def main() -> Outcome:
+            try:
+                return await self.run(task, messages=messages)
+            finally:
+                await self.model.close()
+
+        return loops.run(main)
+
+    async def stream(self, task: str, *, messages: Messages = ()) -> AsyncIterator[Event | Delta | Outcome]:
+        """The run as it happens: every event, deltas of the reply between them, the outcome last.
+
+        Leaving the loop early cancels the run.
+        """
+        happened: asyncio.Queue[Event | Delta | None] = asyncio.Queue()
+        run = self.start(task, messages=messages, listener=happened.put_nowait)
+        waiting = asyncio.ensure_future(run)
+        waiting.add_done_callback(lambda _: happened.put_nowait(None))
+        try:
+            while (item := await happened.get()) is not None:
+                yield item
+            yield await waiting
+        finally:
+            run.cancel()
+            await asyncio.wait([waiting])
+
+    def _started(self, messages: Messages) -> Started:
+        ceiling = min(REPLY_CEILING, self.model.max_output_tokens or REPLY_CEILING)
+        return Started(
+            at=0.0,
+            run_id=uuid.uuid4().hex,
+            model=self.model.name,
+            base_url=self.model.base_url,
+            max_tokens=self.max_tokens,
+            max_tokens_ceiling=max(self.max_tokens, ceiling),
+            system=self.system,
+            tools=tuple(
+                Declaration(t.name, t.definition, t.impact, t.polls, t.volatile) for t in self.tools.values()
+            ),
+            stop_sequences=self.stop_sequences,
+            extra=self.extra,
+            messages=tuple(self._closed(messages)),
+            language=self.language,
+        )
+
+    def _closed(self, messages: Messages) -> list[dict[str, object]]:
+        """The history with its open calls answered: the API takes no other."""
+        try:
+            history = History(messages)
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(str(error)) from error
+        for call_id in history.open_calls:
+            history.add_result(call_id, outcome_unknown(self.say), is_error=True)
+        return history.closed_messages()
+
+    def _env(self) -> Env:
+        return Env(
+            limits=self.limits,
+            tools=self.tools,
+            policy=self.policy,
+            gates=self._gates,
+            say=self.say,
+            on_ask="decline" if self.approve is None else "ask",
+            yes_to=self.yes_to,
+        )
+
+
+def make_model(name: str, say: Say) -> Model:
+    """The model that a name stands for: ``"embedded"``, or one behind the Messages API."""
+    if name == "embedded":
+        from brida.models.embedded import EmbeddedModel  # noqa: PLC0415
+
+        return EmbeddedModel(say)
+    from brida.models.anthropic import AnthropicModel  # noqa: PLC0415
+
+    return AnthropicModel(name)
+
+
+def _language(language: str | None) -> str:
+    try:
+        return choose_language(language, os.environ)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    for given in tools:
+        made = given if isinstance(given, Tool) else declare(given)
+        if made.name in named:
+            raise ConfigurationError(f"tools: two tools are named {made.name!r}; names must be unique")
+        named[made.name] = made
+    return named
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name}: expected a text, got {type(value).__name__}")
+    return clean(value)
+
+
+def _stop_sequence(text: object) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigurationError(f"stop_sequences: expected texts that are not blank, got {text!r}")
+    return text
+
+
+def _positive(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    return value
+
+
+def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
+    taken = sorted(set(extra) & set(RESERVED))
+    if taken:
+        raise ConfigurationError(f"extra: {taken[0]!r} is set by brida itself; use the argument of that name")
+    return extra
+
+
+def _gates(limits: Limits, valves: Mapping[GateName, Iterable[Valve]]) -> Gates:
+    for name, extra in valves.items():
+        if name not in GATE_NAMES:
+            raise ConfigurationError(f"valves: {name!r} is no gate; the gates are {', '.join(GATE_NAMES)}")
+        if not all(callable(valve) for valve in extra):
+            raise ConfigurationError(f"valves[{name!r}]: expected callables")
+    return Gates.of(limits, **{name: tuple(extra) for name, extra in valves.items()})

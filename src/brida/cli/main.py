@@ -1,0 +1,113 @@
+"""The command ``brida``: its errors and its exit codes."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from brida.cli.commands import build
+from brida.cli.screen import Screen, silence
+from brida.core.stops import Stop
+from brida.errors import ConfigurationError
+from brida.texts.catalogue import ENGLISH, Catalogue, choose_language
+from brida.texts.click_words import install_for_command_line
+
+
+def run_command_line(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives its exit code. No traceback is shown but with ``--debug``."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    screen = Screen(sys.stdout, sys.stderr)
+    try:
+        return _run(given, screen)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _flush(stream)
+
+
+def _run(given: list[str], screen: Screen) -> int:
+    say = ENGLISH
+    try:
+        say = _catalogue(given)
+        result = build(say, screen).main(given, prog_name="brida", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        return _wrong_use(error.format_message(), given, screen, say)
+    except ConfigurationError as error:
+        return _wrong_use(str(error), given, screen, say)
+    except (KeyboardInterrupt, click.Abort):
+        return _end(Stop("interrupted"), "", given, screen)
+    except Exception as error:
+        if "--debug" in given:
+            screen.raw_error(traceback.format_exc())
+        stop = Stop("internal_error", {"error": f"{type(error).__name__}: {error}"})
+        words = say(
+            "a bug in brida: {error}; run again with --debug to see where", error=stop.detail["error"]
+        )
+        return _end(stop, words, given, screen)
+
+
+def _catalogue(given: list[str]) -> Catalogue:
+    try:
+        language = choose_language(_value_of("--lang", given), os.environ)
+    except ValueError as error:
+        raise ConfigurationError(f"--lang: {error}") from error
+    install_for_command_line(language)
+    return Catalogue.for_language(language)
+
+
+def _value_of(flag: str, given: list[str]) -> str | None:
+    """The value of a flag that is needed before the flags are parsed."""
+    value = None
+    for index, argument in enumerate(given):
+        if argument == "--":
+            break
+        if argument == flag and index + 1 < len(given):
+            value = given[index + 1]
+        elif argument.startswith(f"{flag}="):
+            value = argument.partition("=")[2]
+    return value
+
+
+def _wrong_use(message: str, given: list[str], screen: Screen, say: Catalogue) -> int:
+    stop = Stop("configuration_error", {"error": message})
+    return _end(stop, say("Error: {message}", message=message), given, screen)
+
+
+def _end(stop: Stop, words: str, given: list[str], screen: Screen) -> int:
+    """An ending without a run: words for a person, and the one object where ``--json`` asks for it."""
+    if words:
+        screen.line(words)
+    if "--json" in given:
+        screen.out(json.dumps(ending_without_run(stop)) + "\n")
+    return stop.exit_code
+
+
+def ending_without_run(stop: Stop) -> dict[str, Any]:
+    """The JSON object of a run that never began: the same fields, nothing in them."""
+    lists = ("pending", "questions", "declined", "denied", "failed_calls")
+    return {
+        "version": 1,
+        "run_id": None,
+        "stop": {"kind": stop.kind, "class": stop.stop_class, "detail": dict(stop.detail)},
+        "text": "",
+        "turns": 0,
+        "requests": 0,
+        "usage": None,
+        "cost": None,
+        **{name: [] for name in lists},
+        "seconds": 0.0,
+        "model": None,
+        "base_url": None,
+    }
+
+
+def _flush(stream: Any) -> None:
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        silence(stream)

@@ -1,0 +1,83 @@
+"""Where the command line writes: text on stdout, everything else on stderr, hostile text made safe."""
+
+import os
+import shutil
+import sys
+from typing import TextIO
+
+from brida.texts.terminal import escape, for_encoding, shorten
+
+
+class Screen:
+    """The two streams of the command line.
+
+    A stream that is closed, or whose reader has gone, takes what is written and shows nothing: the run
+    goes on. What a terminal's encoding cannot hold is written as an escape.
+    """
+
+    def __init__(self, stdout: TextIO | None, stderr: TextIO | None) -> None:
+        self._stdout, self._stderr = stdout, stderr
+        self.out_is_terminal = _is_terminal(stdout)
+        self.err_is_terminal = _is_terminal(stderr)
+        self._open_line = False
+
+    @property
+    def width(self) -> int:
+        """Columns for one line of the trace: the terminal's, or 200 where there is none."""
+        return max(40, shutil.get_terminal_size((200, 24)).columns) if self.err_is_terminal else 200
+
+    def line(self, text: str, *, cut: bool = False) -> None:
+        """One line on stderr, escaped; ``cut`` shortens it visibly to the width."""
+        shown = escape(text)
+        self.raw_error((shorten(shown, self.width) if cut else shown) + "\n")
+
+    def raw_error(self, text: str) -> None:
+        """Text on stderr that is safe already."""
+        if self._open_line and self.out_is_terminal and self.err_is_terminal:
+            self.out("\n")
+        self._stderr = _write(self._stderr, text)
+
+    def out(self, text: str) -> None:
+        """The model's text on stdout: escaped where that is a terminal, else as it is."""
+        if not text:
+            return
+        self._open_line = not text.endswith("\n")
+        self._stdout = _write(self._stdout, escape(text, multiline=True) if self.out_is_terminal else text)
+
+    def end_line(self) -> None:
+        """Ends an open line on stdout."""
+        if self._open_line:
+            self.out("\n")
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _write(stream: TextIO | None, text: str) -> TextIO | None:
+    """Writes and flushes; gives the stream back, or None where it can take nothing more."""
+    if stream is None:
+        return None
+    try:
+        stream.write(for_encoding(text, stream.encoding or "utf-8"))
+        stream.flush()
+    except (OSError, ValueError):
+        silence(stream)
+        return None
+    return stream
+
+
+def silence(stream: TextIO) -> None:
+    """Points a broken stream at nothing, so that closing it at the end of the process says nothing either."""
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
+    except (OSError, ValueError):
+        if stream is sys.stdout:
+            sys.stdout = None  # type: ignore[assignment]
+        elif stream is sys.stderr:
+            sys.stderr = None  # type: ignore[assignment]

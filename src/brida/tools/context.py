@@ -1,0 +1,65 @@
+"""What a tool may know of the call it runs in.
+
+A context variable carries it, so it is there in an async tool, in the thread of a sync tool (started
+with a copy of the context) and in whatever they call; parallel calls do not see each other's.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Say(Protocol):
+    """Translates an English text and puts the facts into its braces (a catalogue of ``brida.texts``)."""
+
+    def __call__(self, text: str, /, **facts: object) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """One call of one tool, as the tool sees it.
+
+    ``cancelled`` is set when the run no longer waits for this call (timeout, cancel, second Ctrl-C). An
+    async tool is cancelled besides; a sync tool that takes long should look at it now and then.
+    ``result_limit`` is the number of bytes that its result may have before it is cut; None where nobody
+    said.
+    """
+
+    call_id: str
+    tool: str
+    run_id: str
+    say: Say
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    result_limit: int | None = None
+
+
+_current: ContextVar[CallContext] = ContextVar("brida_call")
+
+
+def current_call() -> CallContext:
+    """The call that this code runs in. Raises ``RuntimeError`` where there is none."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise RuntimeError(
+            "current_call() was called outside a tool call: it works only in a tool that a run has called,"
+            " and in a thread only if the thread was started with a copy of the tool's context"
+        ) from None
+
+
+def running_call() -> CallContext | None:
+    """As :func:`current_call`, but None outside a call: for tools that people call by hand as well."""
+    return _current.get(None)
+
+
+@contextmanager
+def call_context(call: CallContext) -> Iterator[CallContext]:
+    """Makes ``call`` the current one for the block, and puts back what was there, however it ends."""
+    token = _current.set(call)
+    try:
+        yield call
+    finally:
+        _current.reset(token)
