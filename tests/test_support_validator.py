@@ -76,8 +76,8 @@ MESSAGE_RULES: list[tuple[str, Body, str, Body]] = [
         request({"role": "system", "content": "x"}),
     ),
     (
-        "a system message between a call and its result",
-        request(assistant(call("a")), {"role": "system", "content": "x"}, user(result("a"))),
+        "a system message after a reply",
+        request(assistant(words("x")), {"role": "system", "content": "x"}),
         "messages.2: a system message must follow a user turn or a server tool result",
         request(*ONE_CALL, {"role": "system", "content": "x"}),
     ),
@@ -520,6 +520,11 @@ def test_an_assistant_message_may_be_last_where_it_ends_a_pause() -> None:
     body = request(assistant(SEARCH))
     assert problems(body, paused=True) == []
     assert problems(request(assistant(call("a"))), paused=True) == [UNANSWERED.format("a")]
+
+
+def test_a_system_message_never_stands_between_a_call_and_its_result() -> None:
+    between = request(assistant(call("a")), {"role": "system", "content": "x"}, user(result("a")))
+    assert len(problems(between)) == 2
 
 
 def test_the_old_version_takes_what_the_new_one_refuses() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from brida.runtime.outcome import Outcome as Outcome
     from brida.tools.context import current_call as current_call
     from brida.tools.declare import Tool as Tool, tool as tool
-    from brida.tools.errors import ToolError as ToolError
+    from brida.tools.output import ToolError as ToolError
 
 _HOMES = {
     "Agent": "brida.agent",

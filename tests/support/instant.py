@@ -13,6 +13,8 @@ _LENGTH = re.compile(rb"content-length:[ ]*(\d+)", re.IGNORECASE)
 _TURNS = re.compile(rb'"model":\s?"bench-(\d+)"')
 _PREVIOUS = re.compile(rb'"previous_message_id":\s?"([^"]+)"')
 _STREAM = re.compile(rb'"stream":\s?true')
+_LONG = 1 << 16
+_EDGE = 1 << 12
 _RESULT = b'"tool_result"'
 _NOT_FOUND = (
     b'{"type":"error","error":{"type":"not_found_error","message":"thread","details":'
@@ -88,23 +90,22 @@ class Instant:
         if head.startswith(b"POST /v1/messages/count_tokens"):
             return _response(b"200 OK", b"application/json", b'{"input_tokens":100}')
         turn = body.count(_RESULT)
-        tail = max(0, body.rfind(b'"model"'))
-        thread = body.find(b'"thread"', tail)
-        if thread >= 0:
-            before = self._before(body, thread)
+        fields = _fields(body)
+        if b'"thread"' in fields:
+            before = self._before(fields)
             if before is None:
                 return _response(b"404 Not Found", b"application/json", _NOT_FOUND)
             turn += before
             self._turns_by_message[b"msg_%08d" % self.requests] = turn
-        found = _TURNS.search(body, tail)
+        found = _TURNS.search(fields)
         calls = turn < (int(found[1]) if found else 0)
-        if _STREAM.match(body, max(0, body.rfind(b'"stream"'))):
+        if _STREAM.search(fields):
             return _response(b"200 OK", b"text/event-stream", self._filled(turn, calls, streaming=True))
         return _response(b"200 OK", b"application/json", self._filled(turn, calls, streaming=False))
 
-    def _before(self, body: bytes, thread: int) -> int | None:
+    def _before(self, fields: bytes) -> int | None:
         """The turns of the thread so far: 0 for a new one, None where it is not known."""
-        previous = _PREVIOUS.search(body, thread)
+        previous = _PREVIOUS.search(fields)
         return 0 if previous is None else self._turns_by_message.pop(previous[1], None)
 
     def _filled(self, turn: int, calls: bool, *, streaming: bool) -> bytes:
@@ -167,3 +168,10 @@ def _response(status: bytes, content_type: bytes, body: bytes) -> bytes:
         len(body),
         body,
     )
+
+
+def _fields(body: bytes) -> bytes:
+    """The part of a long body that holds the small fields: around the messages, or behind them (the SDK)."""
+    if len(body) > _LONG and b'"model"' in body[:_EDGE]:
+        return body[:_EDGE] + body[-_EDGE:]
+    return body[max(0, body.rfind(b'"model"')) :]

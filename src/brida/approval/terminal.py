@@ -154,12 +154,17 @@ class StandardInput:
 
     async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
-        ready = loop.create_future()
+        ready: asyncio.Future[None] = loop.create_future()
         try:
-            loop.add_reader(self._descriptor, lambda: ready.done() or ready.set_result(None))
+            loop.add_reader(self._descriptor, _wake, ready)
         except (NotImplementedError, PermissionError):
             return  # this loop cannot watch the input: the read itself waits
         try:
             await ready
         finally:
             loop.remove_reader(self._descriptor)
+
+
+def _wake(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

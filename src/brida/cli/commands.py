@@ -41,7 +41,7 @@ class DefaultToRun(click.Group):
             )
 
 
-class Limit(click.ParamType):
+class Limit(click.ParamType[int | None]):
     """A whole number, or ``off`` where a limit can be switched off."""
 
     name = "integer"

@@ -78,6 +78,6 @@ def silence(stream: TextIO) -> None:
         os.close(nothing)
     except (OSError, ValueError):
         if stream is sys.stdout:
-            sys.stdout = None  # type: ignore[assignment]
+            sys.stdout = None
         elif stream is sys.stderr:
-            sys.stderr = None  # type: ignore[assignment]
+            sys.stderr = None

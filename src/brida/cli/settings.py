@@ -1,6 +1,7 @@
 """What a task runs with, made from the flags: the model, the tools, the limits, the policy."""
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping

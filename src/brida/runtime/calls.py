@@ -110,7 +110,7 @@ class ToolRunner:
         return self.say("{why}; it may still be running, outcome unknown", why=why)
 
 
-async def run_in_daemon_thread(job: "partial[object]", *, name: str) -> object:
+async def run_in_daemon_thread(job: Callable[[], object], *, name: str) -> object:
     """The value of ``job``, which must not raise, run in a thread that nobody waits for at the end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[object] = loop.create_future()

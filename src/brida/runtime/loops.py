@@ -67,7 +67,7 @@ def _run_in_thread(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 @contextmanager
 def _cancel_on_interrupt(
-    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]"
+    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]", *, wanted: bool
 ) -> Iterator[threading.Event]:
     """The first Ctrl-C cancels the task, the second is an ordinary one. Only where Ctrl-C is Python's own."""
     interrupted = threading.Event()

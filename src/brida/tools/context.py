@@ -55,6 +55,16 @@ def running_call() -> CallContext | None:
     return _current.get(None)
 
 
+def say_of_call() -> Say:
+    """What translates for the current call; English outside one."""
+    call = running_call()
+    return _english if call is None else call.say
+
+
+def _english(text: str, /, **facts: object) -> str:
+    return text.format(**facts)
+
+
 @contextmanager
 def call_context(call: CallContext) -> Iterator[CallContext]:
     """Makes ``call`` the current one for the block, and puts back what was there, however it ends."""

@@ -166,7 +166,7 @@ def _other(value: object, say: Say) -> str:
 
 
 class Writer:
-    """Writes JSON until ``size`` bytes are full; then raises :class:`Full`, with a little more in ``text``."""
+    """Writes JSON until ``size`` bytes are full; then raises :class:`Full`, with a bit more in ``text``."""
 
     def __init__(self, size: int, say: Say, inside: set[int] | None = None) -> None:
         self._room = size

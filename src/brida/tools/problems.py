@@ -181,6 +181,7 @@ _TEXTS: dict[tuple[str, ...], Callable[[Say, Mapping[str, str]], str]] = {
     ("finite_number",): lambda say, _: say("should be a finite number"),
     ("string_type", "path_type"): lambda say, _: say("should be a text"),
     ("bool_type", "bool_parsing"): lambda say, _: say("should be true or false"),
+    ("value_error", "assertion_error"): lambda _, facts: facts["error"],
     ("none_required",): lambda say, _: say("should be null"),
     ("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"): lambda say, _: say(
         "should be a list"

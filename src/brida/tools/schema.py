@@ -99,7 +99,7 @@ def _field(parameter: Parameter, text: str | None) -> object:
 
 
 def _widened(parameter: Parameter) -> Any:
-    """The type that is checked: ``x: int = None`` may be null; an iterable is a list, so that all is checked."""
+    """The type that is checked: ``x: int = None`` may be null; an iterable is a list, to check its items."""
     hint: Any = parameter.hint
     if get_origin(hint) is collections.abc.Iterable:
         hint = list[get_args(hint)[0]]  # type: ignore[misc]

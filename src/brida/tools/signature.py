@@ -64,7 +64,8 @@ def target_of(candidate: object) -> Target:
     named = getattr(candidate, "__name__", "")
     if not inspect.ismethod(method):  # a function in C
         return Target(candidate, candidate, named, getattr(candidate, "__doc__", None), frozenset())
-    return Target(candidate, method, named, method.__doc__ or type(candidate).__doc__, frozenset())
+    told: str | None = method.__doc__
+    return Target(candidate, method, named, told or type(candidate).__doc__, frozenset())
 
 
 def is_async(target: Target) -> bool:

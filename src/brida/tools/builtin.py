@@ -1,0 +1,179 @@
+"""The tools that come with brida: the clock, and files in the project directory.
+
+Their descriptions are short and plain, since very small models read them too.
+"""
+
+import codecs
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from brida.tools.context import Say, running_call, say_of_call
+from brida.tools.declare import Tool, tool
+from brida.tools.output import RESULT_LIMIT, ToolError
+from brida.tools.paths import is_sensitive, open_inside, write_inside
+from brida.tools.spelling import shown
+from brida.tools.text import clean, head, is_visible, media_type
+
+READ_DEFAULT = 2_000
+READ_MOST = 20_000
+OFFSET_MOST = 10**12
+_CHUNK = 1 << 16
+_PROBE = 8_192  # bytes in which a NUL makes a file binary
+_NOTES = 512  # bytes that are kept for what is said after the text
+
+
+def builtin_tools(root: Path) -> dict[str, Tool]:
+    """``get_time``, ``read_file`` and ``write_file`` by name; the files are those inside ``root``."""
+    from pydantic import Field
+
+    home = Path(os.path.abspath(root))
+
+    def asks(arguments: Mapping[str, object], say: Say) -> str | None:
+        path = arguments.get("path")
+        return is_sensitive(home, path, say=say) if isinstance(path, str) else None
+
+    @tool(impact="read", volatile=True)
+    def get_time() -> str:
+        """Get the current date and time."""
+        return datetime.now().astimezone().isoformat(timespec="seconds")
+
+    @tool(impact="read", asks_anyway=asks)
+    def read_file(
+        path: str,
+        offset: Annotated[int, Field(ge=0, le=OFFSET_MOST)] = 0,
+        limit: Annotated[int, Field(ge=1, le=READ_MOST)] = READ_DEFAULT,
+    ) -> str:
+        """Read a text file in the project directory.
+
+        Args:
+            path: Path of the file.
+            offset: How many characters to skip.
+            limit: How many characters to read.
+        """
+        return read_text(home, path, offset, limit)
+
+    @tool(impact="high", asks_anyway=asks)
+    def write_file(path: str, content: str) -> str:
+        """Write a text file in the project directory. A file that is there is replaced.
+
+        Args:
+            path: Path of the file.
+            content: The whole new text of the file.
+        """
+        return write_text(home, path, content)
+
+    return {made.name: made for made in (get_time, read_file, write_file)}
+
+
+def write_text(root: Path, path: str, content: str) -> str:
+    """Writes the file whole or not at all, as UTF-8 with the line ends it has; says what became of it."""
+    say = say_of_call()
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise ToolError(say("the content holds half of a surrogate pair, which is not valid text")) from None
+    if write_inside(root, path, data, say=say):
+        return say("{path} is replaced. Its size in bytes: {size:,}", path=shown(path), size=len(data))
+    return say(
+        "{path} is written. It is a new file. Its size in bytes: {size:,}", path=shown(path), size=len(data)
+    )
+
+
+def read_text(root: Path, path: str, offset: int, limit: int) -> str:
+    """Up to ``limit`` characters after the first ``offset``, and how to go on where there are more.
+
+    A binary file gives a note; bytes that are not UTF-8 in a text become U+FFFD, one each. The file is read
+    in pieces and no further than needed, and the result fits the limit of the call.
+    """
+    say = say_of_call()
+    if not 0 <= offset <= OFFSET_MOST:
+        raise ToolError(
+            say("offset should be from 0 to {most:,}, got {value}", most=OFFSET_MOST, value=offset)
+        )
+    if not 1 <= limit <= READ_MOST:
+        raise ToolError(say("limit should be from 1 to {most:,}, got {value}", most=READ_MOST, value=limit))
+    with open_inside(root, path, say=say) as file:
+        start = file.read(_PROBE)
+        if not start:
+            return say("(the file {path} is empty)", path=shown(path))
+        if _is_binary(start):
+            size = os.fstat(file.fileno()).st_size
+            kind = media_type(start) or "application/octet-stream"
+            return say("(the file {path} is not text but binary data: {size:,} bytes, {kind})",
+                       path=shown(path), size=size, kind=kind)  # fmt: skip
+        pieces = _decoded(start, file, say)
+        skipped, rest = _skip(pieces, offset)
+        if skipped < offset or (offset and not rest):
+            return say(
+                "(the file {path} has no more than {length:,} characters)", path=shown(path), length=skipped
+            )
+        while len(rest) <= limit and (piece := next(pieces, "")):
+            rest += piece
+    return _page(rest, offset, limit, say)
+
+
+def _page(text: str, offset: int, limit: int, say: Say) -> str:
+    """The first ``limit`` characters of ``text``, which begins at ``offset``, fewer where they would not fit."""
+    call = running_call()
+    room = (call.result_limit if call and call.result_limit else RESULT_LIMIT) - _NOTES
+    page = head(text[:limit], max(room, 4))
+    if not is_visible(page):
+        page = say("(nothing but white space)")
+        taken = min(limit, len(text))
+    else:
+        taken = len(page)
+    notes = []
+    if any("\udc80" <= character <= "\udcff" for character in text[:taken]):
+        notes.append(say("[some bytes are not UTF-8 and are shown as {mark}]", mark="\ufffd"))
+    if taken < len(text):
+        notes.append(
+            say(
+                "[{shown:,} characters shown; there are more: go on with offset={next}]",
+                shown=taken,
+                next=offset + taken,
+            )  # fmt: skip
+        )
+    if notes and not page.endswith("\n"):
+        page += "\n"
+    return clean(page + "\n".join(notes))
+
+
+def _is_binary(start: bytes) -> bool:
+    """A NUL tells, and so does the mark of a binary format where the rest is not text either."""
+    if b"\0" in start:
+        return True
+    if media_type(start) is None:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _decoded(start: bytes, file: BinaryIO, say: Say) -> Iterator[str]:
+    """The text in pieces, none empty; a byte that is not UTF-8 is half a surrogate pair. No mark of order."""
+    call = running_call()
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
+    data = start
+    while data:
+        if call is not None and call.cancelled.is_set():
+            raise ToolError(say("the call was cancelled"))
+        if text := decoder.decode(data):
+            yield text
+        data = file.read(_CHUNK)
+    if text := decoder.decode(b"", final=True):
+        yield text
+
+
+def _skip(pieces: Iterator[str], offset: int) -> tuple[int, str]:
+    """How many characters could be skipped, and what is left of the piece that the last of them was in."""
+    skipped = 0
+    for piece in pieces:
+        if skipped + len(piece) > offset:
+            return offset, piece[offset - skipped :]
+        skipped += len(piece)
+    return skipped, ""

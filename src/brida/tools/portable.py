@@ -1,0 +1,85 @@
+"""The way of :mod:`brida.tools.walk` where the system opens nothing relative to a directory (Windows).
+
+A path is resolved, judged and opened, and then it is looked up again: what was opened must be the file
+that is there, and the path must still resolve to itself. Where that cannot be told, the file is refused.
+Between the looks somebody who swaps directories fast enough may win; the walk is used wherever it works.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from brida.tools.context import Say
+from brida.tools.replace import replace_file
+from brida.tools.spelling import PathRefused, parts_of, shown
+from brida.tools.walk import check_kind, os_errors
+
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_to_read(root: Path, path: str, say: Say) -> int:
+    """The descriptor of a regular file. Raises :class:`PathRefused`."""
+    real = _resolve(root, path, say)
+    with os_errors(path, say):
+        check_kind(os.lstat(real), path, say)
+        descriptor = os.open(real, _READ)
+        try:
+            opened = os.fstat(descriptor)
+            check_kind(opened, path, say)
+            _check_unchanged(real, opened, path, say)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def replace(root: Path, path: str, content: bytes, say: Say) -> bool:
+    """Writes the file and the directories that are missing on its way; True where it replaced one."""
+    real = _resolve(root, path, say)
+    if path.replace(os.sep, "/").rsplit("/", 1)[-1] in ("", ".", ".."):
+        raise PathRefused(say("{path} is a directory, not a file", path=shown(path)))
+    with os_errors(path, say):
+        old = None
+        with contextlib.suppress(FileNotFoundError):
+            old = os.lstat(real)
+            check_kind(old, path, say)
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        if os.path.realpath(os.path.dirname(real)) != os.path.dirname(real):
+            raise PathRefused(say("{path} changed while it was opened", path=shown(path)))
+        replace_file(real, content, old, None)
+        return old is not None
+
+
+def names(root: Path, path: str, say: Say) -> list[str]:
+    """The names below the root where the path ends, and those below it that it is spelled with."""
+    inside = os.path.realpath(root)
+    try:
+        real = _resolve(root, path, say)
+    except PathRefused:
+        return []
+    spelled = os.path.join(inside, path)
+    return [*os.path.relpath(spelled, inside).split(os.sep), *os.path.relpath(real, inside).split(os.sep)]
+
+
+def _resolve(root: Path, path: str, say: Say) -> str:
+    parts = parts_of(path, say)
+    inside = os.path.realpath(root)
+    outside = PathRefused(say("path {path} is outside the project directory", path=shown(path)))
+    if os.name == "nt" and any(":" in part for part in parts[1:]):  # a stream of a file
+        raise outside
+    try:
+        real = os.path.realpath(os.path.join(inside, path))
+        shared = os.path.commonpath([os.path.normcase(inside), os.path.normcase(real)])
+    except (ValueError, OSError):  # on another drive
+        raise outside from None
+    if shared != os.path.normcase(inside):
+        raise outside
+    return real
+
+
+def _check_unchanged(real: str, opened: os.stat_result, path: str, say: Say) -> None:
+    there = os.lstat(real)
+    same = (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino) and opened.st_ino != 0
+    if not same or not stat.S_ISREG(there.st_mode) or os.path.realpath(real) != real:
+        raise PathRefused(say("{path} changed while it was opened", path=shown(path)))
