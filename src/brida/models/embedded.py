@@ -29,6 +29,9 @@ from brida.models.base import Delta, OnDelta
 RESULT_SHOWN: Final = 600
 """Characters of a result that the model is shown; its window is small."""
 
+QUOTED: Final = 200
+"""Characters of a result that the closing text quotes."""
+
 QUIET: Final = {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
 """Set before the package is imported: it reports nothing and fetches nothing."""
 
@@ -84,9 +87,9 @@ class EmbeddedModel:
         if not results:
             return self.say("The embedded model only chooses tools, and found none for this task.")
         lines = [
-            self.say("- {tool} failed: {result}", tool=tool, result=_content(result))
+            self.say("- {tool} failed: {result}", tool=tool, result=_beginning(result))
             if result.get("is_error")
-            else f"- {tool}: {_content(result)}"
+            else f"- {tool}: {_beginning(result)}"
             for tool, result in results
         ]
         head = self.say(
@@ -125,6 +128,13 @@ def _shown(result: Mapping[str, Any]) -> dict[str, str]:
 def _content(result: Mapping[str, Any]) -> str:
     content = result.get("content", "")
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _beginning(result: Mapping[str, Any]) -> str:
+    """The first line of a result, or its first characters, with a mark where there is more."""
+    content = _content(result).strip()
+    first = content.partition("\n")[0][:QUOTED].rstrip()
+    return first if first == content else f"{first} ..."
 
 
 def _results_since_last_text(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -47,7 +47,7 @@ class ToolRunner:
 
     async def run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
         """Runs the call and gives its result; at most ``tool.timeout`` seconds, or until the deadline."""
-        context = CallContext(call.asked.id, tool.name, self.run_id, self.say, threading.Event())
+        context = CallContext(call.asked.id, tool.name, self.run_id, self.say, result_limit=limit)
         work = asyncio.ensure_future(self._work(tool, call, context, limit))
         seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
         reason = await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)

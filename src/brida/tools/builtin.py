@@ -102,8 +102,12 @@ def read_text(root: Path, path: str, offset: int, limit: int) -> str:
         if _is_binary(start):
             size = os.fstat(file.fileno()).st_size
             kind = media_type(start) or "application/octet-stream"
-            return say("(the file {path} is not text but binary data: {size:,} bytes, {kind})",
-                       path=shown(path), size=size, kind=kind)  # fmt: skip
+            return say(
+                "(the file {path} is not text but binary data: {size:,} bytes, {kind})",
+                path=shown(path),
+                size=size,
+                kind=kind,
+            )
         pieces = _decoded(start, file, say)
         skipped, rest = _skip(pieces, offset)
         if skipped < offset or (offset and not rest):
@@ -116,7 +120,7 @@ def read_text(root: Path, path: str, offset: int, limit: int) -> str:
 
 
 def _page(text: str, offset: int, limit: int, say: Say) -> str:
-    """The first ``limit`` characters of ``text``, which begins at ``offset``, fewer where they would not fit."""
+    """The first ``limit`` characters of ``text``, which begins at ``offset``; fewer where they do not fit."""
     call = running_call()
     room = (call.result_limit if call and call.result_limit else RESULT_LIMIT) - _NOTES
     page = head(text[:limit], max(room, 4))
@@ -129,12 +133,13 @@ def _page(text: str, offset: int, limit: int, say: Say) -> str:
     if any("\udc80" <= character <= "\udcff" for character in text[:taken]):
         notes.append(say("[some bytes are not UTF-8 and are shown as {mark}]", mark="\ufffd"))
     if taken < len(text):
+        following = offset + taken
         notes.append(
             say(
                 "[{shown:,} characters shown; there are more: go on with offset={next}]",
                 shown=taken,
-                next=offset + taken,
-            )  # fmt: skip
+                next=following,
+            )
         )
     if notes and not page.endswith("\n"):
         page += "\n"

@@ -22,7 +22,7 @@ _MAX_PROBLEMS = 20
 _ECHO = 120  # characters of a value
 _NAME = 80  # characters of a field's path
 _MAX_BITS = 4_096  # of an integer
-_MAX_VALUES = 1_000_000
+_MAX_VALUES = 200_000
 
 Path = tuple[object, ...]
 

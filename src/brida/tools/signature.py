@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, SimpleNamespace
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 _FRAMES = 100  # how far up the stack the function's own scope is looked for
 
@@ -39,7 +39,7 @@ class Target:
     hidden: frozenset[str]
 
 
-def target_of(candidate: object) -> Target:
+def target_of(candidate: Any) -> Target:
     """Looks through partials, methods, static methods and callable objects."""
     if isinstance(candidate, staticmethod):
         return target_of(candidate.__func__)

@@ -12,9 +12,9 @@ _LONGEST_PATH = 4_096
 _LONGEST_NAME = 255
 
 _SECRET = (
-    ".env*", "*.env", ".ssh", ".git", ".git-credentials", ".gnupg", ".aws", ".netrc", "_netrc", ".npmrc", ".pypirc",
-    ".pgpass", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa*", "id_dsa*",
-    "id_ecdsa*", "id_ed25519*", "credentials*",
+    ".env*", "*.env", ".ssh", ".git", ".git-credentials", ".gnupg", ".aws", ".netrc", "_netrc", ".npmrc",
+    ".pypirc", ".pgpass", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa*",
+    "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials*",
 )  # fmt: skip
 """Names of files and directories that may hold secrets, in lower case."""
 
@@ -30,7 +30,7 @@ def parts_of(path: str | os.PathLike[str], say: Say) -> list[str]:
     not UTF-8 cannot be named.
     """
     text = os.fspath(path)
-    if not isinstance(text, str) or not text:
+    if not text:
         raise PathRefused(say("the path is empty"))
     if "\0" in text:
         raise PathRefused(say("the path {path} holds a NUL character", path=shown(text)))

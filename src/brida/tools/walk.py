@@ -15,7 +15,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def check_kind(info: os.stat_result, path: str, say: Say) -> None:
 
 @dataclass(slots=True)
 class Place:
-    """Where a path ends: ``name`` in ``directory``, below ``missing`` directories; ``info`` is None for no file."""
+    """Where a path ends: ``name`` in ``directory`` below ``missing`` ones; ``info`` is None for no file."""
 
     directory: int
     name: str
@@ -90,10 +90,8 @@ class Place:
 
     def make(self, name: str) -> None:
         """Goes down into the directory ``name``, which is made unless somebody just did."""
-        try:
+        with suppress(FileExistsError):
             os.mkdir(name, 0o777, dir_fd=self.directory)
-        except FileExistsError:
-            pass
         below = os.open(name, _DIRECTORY, dir_fd=self.directory)
         os.close(self.directory)
         self.directory = below
@@ -134,7 +132,7 @@ def _identity(info: os.stat_result) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk. ``directory``: the descriptor where we are, if inside; ``_outside``: our real path, if not."""
+    """One walk. ``directory``: the descriptor where we are, inside; ``_outside``: our real path, outside."""
 
     root: Path
     path: str

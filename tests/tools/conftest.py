@@ -1,0 +1,13 @@
+"""What the tests of tools share: English texts."""
+
+import pytest
+
+from brida.tools.context import Say
+
+
+@pytest.fixture
+def say() -> Say:
+    def english(text: str, /, **facts: object) -> str:
+        return text.format(**facts)
+
+    return english
