@@ -1,9 +1,10 @@
 """The clock and the two file tools, as a model and a person use them."""
 
 import datetime
+import io
 import os
+import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,8 @@ def test_empty_blank_and_marked_files_say_so(tools: dict[str, Tool], tmp_path: P
 @pytest.mark.parametrize(
     "content, kind",
     [(b"\x89PNG\r\n\x1a\n\x00\x01", "image/png"), (b"a\x00b", "application/octet-stream"),
-     (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "application/pdf"), ("a".encode("utf-16"), "application/octet-stream")],
+     (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "application/pdf"),
+     ("a".encode("utf-16"), "application/octet-stream")],
 )  # fmt: skip
 def test_binary_files_give_a_note(content: bytes, kind: str, tools: dict[str, Tool], tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(content)
@@ -109,13 +111,15 @@ def test_a_huge_file_is_not_read_whole(
         file.write(b"x" * 10_000)
         file.truncate(10 * 2**30)
     read: list[int] = []
-    whole = builtin.open_inside
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        file = whole(*args, **kwargs)
-        inner = file.read
-        monkeypatch.setattr(file, "read", lambda size: read.append(size) or inner(size), raising=False)
-        return file
+    class Counted(io.BufferedReader):
+        def read(self, size: int | None = -1, /) -> bytes:
+            data = super().read(size)
+            read.append(len(data))
+            return data
+
+    def counted(root: Path, path: str, *, say: Say) -> Counted:
+        return Counted(io.FileIO(root / path))
 
     monkeypatch.setattr(builtin, "open_inside", counted)
     assert tools["read_file"]("huge").startswith("x" * 2_000 + "\n[2,000")
@@ -149,8 +153,6 @@ def test_the_way_to_go_on_is_not_cut_off(
 
 @given(st.binary(max_size=60), st.integers(0, 30), st.integers(1, 30))
 def test_any_file_gives_text_within_the_limits(content: bytes, offset: int, limit: int) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "a").write_bytes(content)
         text = builtin.read_text(Path(place), "a", offset, limit)
@@ -178,7 +180,7 @@ def test_outside_is_refused(tools: dict[str, Tool]) -> None:
     with pytest.raises(ToolError, match="outside the project directory"):
         tools["read_file"]("../x")
     with pytest.raises(ToolError, match="outside the project directory"):
-        tools["write_file"]("/etc/brida-test", "x")
+        tools["write_file"]("../sub/x", "x")
 
 
 def test_both_file_tools_ask_for_secrets_and_for_nothing_else(

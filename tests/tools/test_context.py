@@ -55,7 +55,7 @@ def test_calls_that_run_together_do_not_see_each_other(say: Say) -> None:
             return current_call().call_id
 
     async def both() -> list[str]:
-        return await asyncio.gather(tool("a"), tool("b"))
+        return list(await asyncio.gather(tool("a"), tool("b")))
 
     assert asyncio.run(both()) == ["a", "b"]
 
