@@ -32,7 +32,11 @@ def write_file(path: str, content: str) -> str:
 
 
 def schema(*names: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": [*names]}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": [*names],
+    }
 
 
 FUNCTIONS = {"get_time": get_time, "read_file": read_file, "write_file": write_file}
@@ -59,5 +63,5 @@ def loop(client: anthropic.Anthropic, task: str, model: str = MODEL) -> str:
 
 
 if __name__ == "__main__":
-    key = os.environ.get("ANTHROPIC_API_KEY", "none" if "ANTHROPIC_BASE_URL" in os.environ else None)
-    print(loop(anthropic.Anthropic(api_key=key), sys.argv[1]))
+    os.environ.setdefault("ANTHROPIC_API_KEY", "none")
+    print(loop(anthropic.Anthropic(), sys.argv[1]))

@@ -1,6 +1,6 @@
 """The agent of ``bare.py`` on brida: the same model, the same tools, and the reins in your hand.
 
-    python examples/loops/with_brida.py "Read the first line of README.md, then tell me what time it is"
+python examples/loops/with_brida.py "Read the first line of README.md, then tell me what time it is"
 """
 
 import os

@@ -6,24 +6,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from brida.agent import Agent as Agent
     from brida.approval.answers import Answer as Answer
-    from brida.core.events import Fault as Fault, Question as Question, Reply as Reply
-    from brida.core.policy import Policy as Policy, Rule as Rule
+    from brida.core.events import Fault as Fault
+    from brida.core.events import Question as Question
+    from brida.core.events import Reply as Reply
+    from brida.core.policy import Policy as Policy
+    from brida.core.policy import Rule as Rule
     from brida.core.state import State as State
     from brida.core.stops import Stop as Stop
     from brida.core.usage import Usage as Usage
     from brida.core.valves import Limits as Limits
     from brida.errors import (
         BridaError as BridaError,
+    )
+    from brida.errors import (
         ConfigurationError as ConfigurationError,
+    )
+    from brida.errors import (
         ModelFault as ModelFault,
     )
     from brida.models.anthropic import AnthropicModel as AnthropicModel
-    from brida.models.base import Delta as Delta, Model as Model
+    from brida.models.base import Delta as Delta
+    from brida.models.base import Model as Model
     from brida.models.embedded import EmbeddedModel as EmbeddedModel
-    from brida.models.scripted import ScriptedModel as ScriptedModel, reply as reply, tool_use as tool_use
+    from brida.models.scripted import ScriptedModel as ScriptedModel
+    from brida.models.scripted import reply as reply
+    from brida.models.scripted import tool_use as tool_use
     from brida.runtime.outcome import Outcome as Outcome
     from brida.tools.context import current_call as current_call
-    from brida.tools.declare import Tool as Tool, tool as tool
+    from brida.tools.declare import Tool as Tool
+    from brida.tools.declare import tool as tool
     from brida.tools.output import ToolError as ToolError
 
 _HOMES = {

@@ -20,7 +20,8 @@ from brida.runtime import loops
 from brida.runtime.local import Listener, LocalRun, Work
 from brida.runtime.outcome import Outcome
 from brida.texts.catalogue import Catalogue, choose_language
-from brida.tools.declare import Tool, tool as declare
+from brida.tools.declare import Tool
+from brida.tools.declare import tool as declare
 from brida.tools.text import clean
 
 Messages = Sequence[Mapping[str, object]]
@@ -169,10 +170,10 @@ class Agent:
 def make_model(name: str, say: Say) -> Model:
     """The model that a name stands for: ``"embedded"``, or one behind the Messages API."""
     if name == "embedded":
-        from brida.models.embedded import EmbeddedModel  # noqa: PLC0415
+        from brida.models.embedded import EmbeddedModel
 
         return EmbeddedModel(say)
-    from brida.models.anthropic import AnthropicModel  # noqa: PLC0415
+    from brida.models.anthropic import AnthropicModel
 
     return AnthropicModel(name)
 

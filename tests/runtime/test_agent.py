@@ -6,13 +6,25 @@ import threading
 import time
 
 import pytest
-from support.validator import problems
 
-from brida import Agent, Answer, ConfigurationError, Fault, Limits, Policy, ScriptedModel, Stop, reply, tool, tool_use
+from brida import (
+    Agent,
+    Answer,
+    ConfigurationError,
+    Fault,
+    Limits,
+    Policy,
+    ScriptedModel,
+    Stop,
+    reply,
+    tool,
+    tool_use,
+)
 from brida.core.events import CallFinished, CallStarted, Received, Stopped, decode_event, encode_event
 from brida.core.state import fold
 from brida.models.base import Delta
 from brida.runtime.outcome import Outcome
+from support.validator import problems
 
 
 @tool(impact="read")
@@ -55,10 +67,17 @@ def test_a_stopped_run_can_be_continued_from_its_messages():
                         limits=Limits(max_turns=1))  # fmt: skip
     first = agent.run_sync("go")
     check(first, model)
-    assert (first.stop.kind, first.text, [note.id for note in first.pending]) == ("max_turns", "working", ["t3"])
+    assert (first.stop.kind, first.text, [note.id for note in first.pending]) == (
+        "max_turns",
+        "working",
+        ["t3"],
+    )
     second = agent.run_sync("go on", messages=first.messages)
     check(second, model)
-    assert [block["type"] for block in model.requests[2]["messages"][-1]["content"]] == ["tool_result", "text"]
+    assert [block["type"] for block in model.requests[2]["messages"][-1]["content"]] == [
+        "tool_result",
+        "text",
+    ]
     assert "did not run: turn limit" in model.requests[2]["messages"][-1]["content"][0]["content"]
 
 
@@ -73,7 +92,11 @@ def test_one_of_three_calls_is_declined_and_the_others_run():
     def approve(question):
         return Answer(question.arguments["p"] != 1, reason="not today")
 
-    calls = [tool_use("a", "write", {"p": 1}), tool_use("b", "write", {"p": 2}), tool_use("c", "read", {"p": "x"})]
+    calls = [
+        tool_use("a", "write", {"p": 1}),
+        tool_use("b", "write", {"p": 2}),
+        tool_use("c", "read", {"p": "x"}),
+    ]
     agent, model = make([reply(*calls), reply("ok")], write, read, approve=approve)
     outcome = agent.run_sync("go")
     check(outcome, model)
@@ -150,11 +173,16 @@ def test_siblings_keep_their_results_when_one_fails():
         await asyncio.sleep(0)
         return "slow but fine"
 
-    calls = [tool_use("a", "ok"), tool_use("b", "breaks"), tool_use("d", "no_such_tool"), tool_use("e", "slow")]
+    calls = [
+        tool_use("a", "ok"),
+        tool_use("b", "breaks"),
+        tool_use("d", "no_such_tool"),
+        tool_use("e", "slow"),
+    ]
     agent, model = make([reply(*calls), reply("end")], ok, breaks, slow)
     outcome = agent.run_sync("go")
     check(outcome, model)
-    heard = dict((call_id, (content, error)) for call_id, content, error in results(outcome.messages[2]))
+    heard = {call_id: (content, error) for call_id, content, error in results(outcome.messages[2])}
     assert heard["a"] == ("fine", False)
     assert heard["e"] == ("slow but fine", False)
     assert heard["b"][1] is True

@@ -29,12 +29,11 @@ of its own. One that raises, or gives anything else, ends the run as a configura
 
 def checked(said: object) -> Answer:
     """The answer that an approver gave; raises ``TypeError`` where it is none."""
-    if isinstance(said, Answer):
-        if not (
-            isinstance(said.allow, bool) and isinstance(said.session, bool) and isinstance(said.reason, str)
-        ):
-            raise TypeError(f"an Answer holds allow: bool, session: bool and reason: str, got {said!r}")
-        return said
     if isinstance(said, bool):
         return Answer(said)
-    raise TypeError(f"an approver answers with an Answer, True or False, not {type(said).__name__}")
+    if not isinstance(said, Answer):
+        raise TypeError(f"an approver answers with an Answer, True or False, not {type(said).__name__}")
+    parts: tuple[tuple[object, type], ...] = ((said.allow, bool), (said.session, bool), (said.reason, str))
+    if not all(isinstance(value, kind) for value, kind in parts):
+        raise TypeError(f"an Answer holds allow: bool, session: bool and reason: str, got {said!r}")
+    return said

@@ -102,8 +102,8 @@ class Terminal:
     def _explanation(self, question: Question) -> str:
         return (
             self._say(
-                "The model asks to run {tool}, and the rule {rule} says that a person decides. Nothing of this "
-                "turn has run yet. What you see is exactly what will run, once. Where you decline, the model "
+                "The model asks to run {tool}, and the rule {rule} says that a person decides. Nothing of "
+                "this turn has run yet. What you see is exactly what will run, once. Where you decline, the model "
                 "hears it, with your reason, and goes on without the call.",
                 tool=escape(question.tool),
                 rule=escape(question.rule),
@@ -135,7 +135,7 @@ class StandardInput:
         """Throws away what was typed so far, where the terminal can do that."""
         self._held = b""
         try:
-            import termios  # noqa: PLC0415
+            import termios
 
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
         except (ImportError, OSError):

@@ -3,6 +3,6 @@
 
 def main() -> None:
     """The entry point of the command ``brida``: runs it and exits with its code."""
-    from brida.cli.main import run_command_line  # noqa: PLC0415
+    from brida.cli.main import run_command_line
 
     raise SystemExit(run_command_line())

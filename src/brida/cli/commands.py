@@ -34,7 +34,8 @@ class DefaultToRun(click.Group):
             say: Catalogue = ctx.obj
             ctx.fail(
                 say(
-                    "there is no command {word}; did you mean brida {command}? A task of one word: brida run {word}",
+                    "there is no command {word}; did you mean brida {command}? "
+                    "A task of one word: brida run {word}",
                     word=words[0],
                     command=close[0] if close[0] in self.commands else f"--{close[0]}",
                 )
@@ -55,13 +56,8 @@ class Limit(click.ParamType[int | None]):
             return None if value == "off" else value
         if value.isascii() and value.isdigit() and int(value) >= self._least:
             return int(value)
-        self.fail(
-            self._say(
-                "{value!r} is no whole number of at least {least}, nor off", value=value, least=self._least
-            ),
-            param,
-            ctx,
-        )
+        words = self._say("{value} is no whole number of at least {least}, nor off", value=value, least=self._least)
+        raise click.BadParameter(words, ctx, param)
 
 
 def build(say: Catalogue, screen: Screen) -> click.Command:
@@ -89,7 +85,7 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
 
 
 def _show_version(screen: Screen) -> Callable[[click.Context, click.Parameter, bool], None]:
-    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    def show(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         if value:
             screen.out(f"brida {version('brida')}\n")
             ctx.exit(0)
@@ -99,7 +95,7 @@ def _show_version(screen: Screen) -> Callable[[click.Context, click.Parameter, b
 
 def _run_command(say: Catalogue, screen: Screen) -> click.Command:
     def run(**values: Any) -> int:
-        from brida.cli.task import run_task  # noqa: PLC0415
+        from brida.cli.task import run_task
 
         return run_task(Flags(**values), say, screen)
 
@@ -112,13 +108,13 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
 
 
 def _options(say: Catalogue) -> list[click.Parameter]:
-    def option(*names: str, help: str, **settings: Any) -> click.Option:  # noqa: A002
+    def option(*names: str, help: str, **settings: Any) -> click.Option:
         return click.Option(names, help=help, **settings)
 
-    def repeated(name: str, metavar: str, help: str) -> click.Option:  # noqa: A002
+    def repeated(name: str, metavar: str, help: str) -> click.Option:
         return option(name, multiple=True, metavar=metavar, help=help)
 
-    def switch(name: str, help: str) -> click.Option:  # noqa: A002
+    def switch(name: str, help: str) -> click.Option:
         return option(name, is_flag=True, help=help)
 
     counted = Limit(say, least=1)

@@ -56,8 +56,8 @@ def choose_model(flags: Flags, say: "Catalogue", tell: Callable[[str], None]) ->
     embedded one where it is installed, which ``tell`` is told. Raises :class:`ConfigurationError`
     naming the ways out where there is none.
     """
-    from brida.models.anthropic import AnthropicModel, credential_available  # noqa: PLC0415
-    from brida.models.embedded import EmbeddedModel  # noqa: PLC0415
+    from brida.models.anthropic import AnthropicModel, credential_available
+    from brida.models.embedded import EmbeddedModel
 
     name = flags.model or os.environ.get("BRIDA_MODEL")
     server = flags.base_url or os.environ.get("ANTHROPIC_BASE_URL")
@@ -83,7 +83,7 @@ def choose_model(flags: Flags, say: "Catalogue", tell: Callable[[str], None]) ->
 
 def choose_tools(flags: Flags) -> "dict[str, Tool]":
     """The built-in tools unless ``none`` is named, and those that ``--tools`` adds, by name."""
-    from brida.tools.builtin import builtin_tools  # noqa: PLC0415
+    from brida.tools.builtin import builtin_tools
 
     builtin = builtin_tools(find_root(flags.root))
     chosen = {} if "none" in flags.tools else dict(builtin)
@@ -118,7 +118,7 @@ def _add(chosen: "dict[str, Tool]", made: "Tool") -> None:
 
 
 def _imported(reference: str, root: str) -> "Iterable[Tool]":
-    from brida.tools.declare import Tool, tool  # noqa: PLC0415
+    from brida.tools.declare import Tool, tool
 
     module_name, _, attribute = reference.partition(":")
     sys.path.insert(0, str(find_root(root)))
@@ -134,7 +134,7 @@ def _imported(reference: str, root: str) -> "Iterable[Tool]":
 
 def make_limits(flags: Flags) -> "Limits":
     """The limits that the flags name."""
-    from brida.core.valves import Limits  # noqa: PLC0415
+    from brida.core.valves import Limits
 
     try:
         return Limits(
@@ -151,7 +151,7 @@ def make_limits(flags: Flags) -> "Limits":
 
 def make_policy(flags: Flags) -> "Policy":
     """The rules that the flags name, each with its flag as the source."""
-    from brida.core.policy import Policy, Rule, Tier  # noqa: PLC0415
+    from brida.core.policy import Policy, Rule, Tier
 
     given: Mapping[Tier, tuple[str, ...]] = {"allow": flags.allow, "ask": flags.ask, "deny": flags.deny}
     try:

@@ -78,7 +78,7 @@ def _catch_signals(run: LocalRun, tell: Callable[[], None]) -> Callable[[], None
     up, or a service that is told to end, stops the run at once."""
     presses = 0
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
+    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
         nonlocal presses
         presses += 1
         if presses == 1:
@@ -89,7 +89,7 @@ def _catch_signals(run: LocalRun, tell: Callable[[], None]) -> Callable[[], None
         else:
             os._exit(EXIT_CODES["interrupted"])
 
-    def on_end(number: int, frame: FrameType | None) -> None:
+    def on_end(_number: int, _frame: FrameType | None) -> None:
         run.cancel()
 
     handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}

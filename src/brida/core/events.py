@@ -82,7 +82,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began: everything of the request that stays fixed. ``messages`` is the history it goes on from."""
+    """The run began: what of the request stays fixed. ``messages`` is the history it goes on from."""
 
     at: float
     run_id: str
@@ -126,7 +126,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The attempt brought no whole reply. What came of it is thrown away; what is known of its usage counts."""
+    """The attempt brought no whole reply: what came is thrown away, what is known of its usage counts."""
 
     at: float
     fault: Fault
@@ -158,7 +158,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A person's answer, bound to the digest of what was shown. ``session``: it holds for this tool from now on."""
+    """A person's answer, bound to the digest of what was shown. ``session``: it holds for the tool."""
 
     at: float
     call_id: str
@@ -171,7 +171,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was settled for one call, by which rule or person; ``text`` is what the model hears where it may not run."""
+    """What was settled for one call, by which rule or person; ``text`` is what the model hears of a no."""
 
     at: float
     call_id: str

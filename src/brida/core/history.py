@@ -70,7 +70,7 @@ class History:
     # -- what joins the history
 
     def add_text(self, text: str) -> None:
-        """A person's text joins the open user message, after the results, or the next where only results may."""
+        """A person's text joins the open user message, or the next one where only results may."""
         block = encode({"type": "text", "text": text})
         if self._results_only:
             self._waiting_texts += (block,)
@@ -80,7 +80,7 @@ class History:
     def append_reply(
         self, content: Sequence[Block], call_ids: Iterable[str] = (), *, paused: bool = False
     ) -> None:
-        """The assistant message, verbatim but for blank text blocks, which the API refuses. Its calls are open."""
+        """The assistant message, verbatim but for blank texts, which the API refuses; its calls are open."""
         start = len(self._sealed)
         self._append(encode({"role": "assistant", "content": [b for b in content if not is_blank_text(b)]}))
         if self._paused_from is None:
@@ -94,7 +94,7 @@ class History:
             self._texts, self._waiting_texts = self._waiting_texts, ()
 
     def add_result(self, call_id: str, content: str, *, is_error: bool) -> None:
-        """The result of one open call. A second result for the same call is a bug of the caller: ``ValueError``."""
+        """The result of one open call; ``ValueError`` where the call is not open."""
         if self._calls.get(call_id, b"") is not None:
             raise ValueError(f"call {call_id!r} is not open")
         result: dict[str, object] = {"type": "tool_result", "tool_use_id": call_id, "content": content}

@@ -34,7 +34,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one attempt sends. ``messages`` is a JSON list, UTF-8; ``max_tokens`` bounds the reply, in tokens."""
+    """What one attempt sends: ``messages`` as JSON in UTF-8, ``max_tokens`` for the reply."""
 
     head: Head
     max_tokens: int

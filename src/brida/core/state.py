@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """A turn that is over, as the question of progress sees it: order does not count, volatile results neither."""
+    """A turn that is over, for the question of progress: neither order nor volatile results count."""
 
     calls: tuple[tuple[str, str], ...]
     results: tuple[tuple[str, str, str], ...]

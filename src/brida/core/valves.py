@@ -18,7 +18,7 @@ Valve: TypeAlias = Callable[[State], Stop | None]
 GateName: TypeAlias = Literal["request", "turn", "between"]
 
 REPLY_CEILING: Final = 32_768
-"""Tokens up to which ``max_tokens`` grows after a truncated reply, unless the model's own limit is smaller."""
+"""Tokens up to which ``max_tokens`` grows after a cut, unless the model's own limit is smaller."""
 
 MAX_WAIT: Final = 120.0
 """Seconds that the waits between the attempts of one request may take together."""

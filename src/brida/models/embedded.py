@@ -226,7 +226,7 @@ class _Engine:
 def _import_needle() -> Any:
     os.environ.update(QUIET)
     try:
-        import needle  # noqa: PLC0415
+        import needle
 
         needle._lib(3)
     except ImportError as error:

@@ -89,6 +89,6 @@ class ScriptedModel:
         number = len(self.requests)
         if number > len(self._script):
             raise AssertionError(
-                f"the script has {len(self._script)} replies and the run sent request {number}: {body['messages']}"
+                f"the script has {len(self._script)} replies and this is request {number}: {body['messages']}"
             )
         return self._script[number - 1]

@@ -10,6 +10,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -122,10 +123,8 @@ async def run_in_daemon_thread(job: Callable[[], object], *, name: str) -> objec
 
     def work() -> None:
         value = context.run(job)
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
             loop.call_soon_threadsafe(settle, value)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits for this any more
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await done

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -112,10 +113,8 @@ class LocalRun:
             raise
 
     def _call_away(self, level: Urgency) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is closed, so the run is over
             self._loop.call_soon_threadsafe(self._attention.raise_to, level)
-        except RuntimeError:
-            pass  # the loop is closed, so the run is over
 
     # -- the loop
 
@@ -240,7 +239,7 @@ class LocalRun:
             self._fail("listener", error)
 
     def _fail(self, where: str, error: Exception) -> None:
-        """A hook, a model or a listener is broken: the run ends as a configuration error, its history whole."""
+        """A hook, a model or a listener is broken: the run ends for it, its history whole."""
         self._cause = error
         facts = {"where": where, "error": clean(f"{type(error).__name__}: {error}")}
         self._request_stop(Stop("configuration_error", facts))

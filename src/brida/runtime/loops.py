@@ -72,7 +72,7 @@ def _cancel_on_interrupt(
     """The first Ctrl-C cancels the task, the second is an ordinary one. Only where Ctrl-C is Python's own."""
     interrupted = threading.Event()
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
