@@ -67,6 +67,7 @@ check: $(VENV)/.installed-dev ## format, lint, types, import contracts, catalogu
 	$(BIN)/mypy $(RELAXED) tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/catalogues.py check
+	$(BIN)/python scripts/transitions.py --check
 
 format: $(VENV)/.installed-dev ## format the code and mend what ruff can mend
 	$(BIN)/ruff format $(PYTHON_CODE)

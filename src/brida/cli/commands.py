@@ -56,7 +56,7 @@ class Limit(click.ParamType[int | None]):
             return None if value == "off" else value
         if value.isascii() and value.isdigit() and int(value) >= self._least:
             return int(value)
-        words = self._say("{value} is no whole number of at least {least}, nor off", value=value, least=self._least)
+        words = self._say("{value} is no whole number from {least}, nor off", value=value, least=self._least)
         raise click.BadParameter(words, ctx, param)
 
 
@@ -95,6 +95,8 @@ def _show_version(screen: Screen) -> Callable[[click.Context, click.Parameter, b
 
 def _run_command(say: Catalogue, screen: Screen) -> click.Command:
     def run(**values: Any) -> int:
+        if values["json"] and values["events"]:
+            raise click.UsageError(say("--json and --events exclude each other: choose one"))
         from brida.cli.task import run_task
 
         return run_task(Flags(**values), say, screen)

@@ -1,0 +1,5 @@
+"""``python -m brida``: the command line."""
+
+from brida.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""Running the command line as a process of its own, in a clean environment."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BRIDA = [sys.executable, "-m", "brida"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment without credentials, servers or languages of whoever runs the tests."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANTHROPIC_", "BRIDA_", "LC_", "LANG"))
+    }
+    kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", **more}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def object(self) -> dict:
+        """The one JSON object on stdout."""
+        assert self.out.count("\n") == 1, self.out
+        return json.loads(self.out)
+
+
+def brida(
+    *arguments: str, cwd: Path, stdin=subprocess.DEVNULL, env: Mapping[str, str] | None = None, **more
+) -> Ran:
+    """Runs the command line to its end."""
+    done = subprocess.run(
+        [*BRIDA, *arguments], cwd=cwd, stdin=stdin, env=environment(**(env or {})), capture_output=True, timeout=50, **more
+    )  # fmt: skip
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def command(*arguments: str) -> Sequence[str]:
+    """The command line as a list, for a pseudo-terminal."""
+    return [*BRIDA, *arguments]
