@@ -13,8 +13,7 @@ from brida.cli.commands import build
 from brida.cli.screen import Screen, silence
 from brida.core.stops import Stop
 from brida.errors import ConfigurationError
-from brida.texts.catalogue import ENGLISH, Catalogue, choose_language
-from brida.texts.click_words import install_for_command_line
+from brida.texts.catalogue import ENGLISH, Catalogue, choose_language, install_for_command_line
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:

@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from brida.texts.catalogue import N_
+
 
 class Say(Protocol):
     """Translates an English text and puts the facts into its braces."""
 
     def __call__(self, text: str, /, **facts: object) -> str: ...
-
-
-def N_(text: str) -> str:
-    """Marks a text for translation where it is data."""
-    return text
 
 
 ENDINGS: Final[Mapping[str, str]] = {
@@ -54,5 +51,6 @@ def explain(say: Say, kind: str, detail: Mapping[str, Any]) -> str:
     """One sentence about a stop of this ``kind``."""
     facts = {name: detail.get(name, "?") for name in _FACTS}
     calls = ", ".join(f"{call['tool']}({call['arguments']})" for call in detail.get("calls", ()))
-    why = ": ".join(str(part) for part in (detail.get("category"), detail.get("explanation")) if part)
+    parts = (detail.get("category"), detail.get("explanation"))
+    why = ": ".join(str(part) for part in parts if part)
     return say(ENDINGS.get(kind, kind), **facts, calls=calls, why=why or say("no reason given"))

@@ -1,0 +1,1 @@
+"""What people and models read: catalogues in three languages, and text made safe for a terminal."""
