@@ -56,12 +56,16 @@ def choose_model(flags: Flags, say: "Catalogue", tell: Callable[[str], None]) ->
     embedded one where it is installed, which ``tell`` is told. Raises :class:`ConfigurationError`
     naming the ways out where there is none.
     """
-    from brida.models.anthropic import AnthropicModel, credential_available
-    from brida.models.embedded import EmbeddedModel
-
     name = flags.model or os.environ.get("BRIDA_MODEL")
-    server = flags.base_url or os.environ.get("ANTHROPIC_BASE_URL")
-    if not name and not server and not credential_available(os.environ):
+    if name != "embedded":
+        from brida.models.anthropic import AnthropicModel, credential_available
+
+        server = flags.base_url or os.environ.get("ANTHROPIC_BASE_URL")
+        if name or server or credential_available(os.environ):
+            model = AnthropicModel(name or DEFAULT_MODEL, base_url=flags.base_url)
+            model.preload()
+            tell(say("model {model} at {base_url}", model=model.name, base_url=model.base_url))
+            return model
         if importlib.util.find_spec("needle") is None:
             raise ConfigurationError(
                 say(
@@ -70,15 +74,11 @@ def choose_model(flags: Flags, say: "Catalogue", tell: Callable[[str], None]) ->
                 )
             )
         tell(say("no credential and no base URL: using the embedded model, which only chooses tools"))
-        name = "embedded"
-    if name == "embedded":
-        embedded = EmbeddedModel(say)
-        embedded.prepare()
-        return embedded
-    model = AnthropicModel(name or DEFAULT_MODEL, base_url=flags.base_url)
-    model.preload()
-    tell(say("model {model} at {base_url}", model=model.name, base_url=model.base_url))
-    return model
+    from brida.models.embedded import EmbeddedModel
+
+    embedded = EmbeddedModel(say)
+    embedded.prepare()
+    return embedded
 
 
 def choose_tools(flags: Flags) -> "dict[str, Tool]":
