@@ -10,6 +10,7 @@ limit of turns, tokens or time, runs whatever it is told to, and forgets everyth
 import datetime
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def schema(*names: str) -> dict[str, Any]:
     }
 
 
-FUNCTIONS = {"get_time": get_time, "read_file": read_file, "write_file": write_file}
+FUNCTIONS: dict[str, Callable[..., str]] = {"get_time": get_time, "read_file": read_file, "write_file": write_file}
 TOOLS: list[Any] = [
     {"name": "get_time", "description": "Get the current date and time.", "input_schema": schema()},
     {"name": "read_file", "description": "Read a text file.", "input_schema": schema("path")},

@@ -64,7 +64,7 @@ class Agent:
         self.language = _language(language)
         self.model = make_model(model, self.say) if isinstance(model, str) else model
         self.tools = _by_name(tools)
-        self.system = _text("system", system) if system and system.strip() else None
+        self.system = _system(system)
         self.max_tokens = _positive("max_tokens", max_tokens)
         self.stop_sequences = tuple(_stop_sequence(text) for text in stop_sequences)
         self.extra = _extra(extra or {})
@@ -199,6 +199,12 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ConfigurationError(f"{name}: expected a text, got {type(value).__name__}")
     return clean(value)
+
+
+def _system(system: str | None) -> str | None:
+    """The system prompt; a blank one is none, since the API refuses it."""
+    text = "" if system is None else _text("system", system)
+    return text if text.strip() else None
 
 
 def _stop_sequence(text: object) -> str:

@@ -9,6 +9,7 @@ While a server tool waits for its result, or a call came from code execution, th
 only in that message: a person's text then waits for the next one.
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,18 +29,6 @@ class History:
     where a message has no form that the API takes.
     """
 
-    __slots__ = (
-        "_calls",
-        "_hash",
-        "_paused_from",
-        "_results_only",
-        "_sealed",
-        "_server_tools",
-        "_texts",
-        "_waiting_texts",
-        "used_ids",
-    )
-
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self._sealed = bytearray()
         self._hash = hashlib.sha256()
@@ -55,15 +44,10 @@ class History:
 
     def copy(self) -> "History":
         """An independent history with the same messages."""
-        other = History.__new__(History)
+        other = copy.copy(self)
         other._sealed = self._sealed.copy()
         other._hash = self._hash.copy()
         other._calls = self._calls.copy()
-        other._texts = self._texts
-        other._waiting_texts = self._waiting_texts
-        other._server_tools = self._server_tools
-        other._results_only = self._results_only
-        other._paused_from = self._paused_from
         other.used_ids = self.used_ids.copy()
         return other
 

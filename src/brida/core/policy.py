@@ -59,11 +59,10 @@ class Policy:
     rules: tuple[Rule, ...]
     default: Tier
 
-    def __init__(self, rules: Mapping[str, Tier] | Iterable[Rule] = (), *, default: Tier = "ask") -> None:
-        check_tier("default", default)
-        made = (Rule(*item) for item in rules.items()) if isinstance(rules, Mapping) else rules
+    def __init__(self, rules: Mapping[str, str] | Iterable[Rule] = (), *, default: str = "ask") -> None:
+        made = (Rule(name, check_tier(name, tier)) for name, tier in rules.items()) if isinstance(rules, Mapping) else rules
         object.__setattr__(self, "rules", tuple(made))
-        object.__setattr__(self, "default", default)
+        object.__setattr__(self, "default", check_tier("default", default))
 
     def __add__(self, rules: Iterable[Rule]) -> "Policy":
         return Policy((*self.rules, *rules), default=self.default)
@@ -84,7 +83,8 @@ class Policy:
         return rule if tier == "deny" else None
 
 
-def check_tier(name: str, tier: object) -> None:
-    """Raises ``ValueError`` where ``tier`` is none of the three."""
+def check_tier(name: str, tier: str) -> Tier:
+    """The tier; raises ``ValueError`` where it is none of the three."""
     if tier not in TIERS:
-        raise ValueError(f"{name}: {cast('str', tier)!r} is no tier; it is one of allow, ask, deny")
+        raise ValueError(f"{name}: {tier!r} is no tier; it is one of allow, ask, deny")
+    return cast("Tier", tier)

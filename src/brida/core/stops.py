@@ -13,46 +13,29 @@ StopClass: TypeAlias = Literal[
     "finished", "usage", "stopped", "refused", "failed", "parked", "interrupted", "internal_error", "busy"
 ]
 
-EXIT_CODES: Final[Mapping[StopClass, int]] = {
-    "finished": 0,
-    "internal_error": 1,
-    "usage": 2,
-    "stopped": 3,
-    "refused": 4,
-    "failed": 5,
-    "parked": 6,
-    "busy": 7,
-    "interrupted": 130,
+_CLASSES: Final[Mapping[StopClass, tuple[int, str]]] = {
+    "finished": (0, "completed stop_sequence"),
+    "internal_error": (1, "internal_error"),
+    "usage": (2, "configuration_error"),
+    "stopped": (
+        3,
+        "max_turns max_requests max_calls max_pauses token_budget cost_budget deadline no_progress stopped",
+    ),
+    "refused": (4, "refused"),
+    "failed": (
+        5,
+        "model_error truncated context_window_exceeded malformed_reply empty_reply unknown_stop_reason"
+        " journal_error definition_changed",
+    ),
+    "parked": (6, "waiting"),
+    "busy": (7, "busy"),
+    "interrupted": (130, "interrupted"),
 }
+
+EXIT_CODES: Final = {name: code for name, (code, _) in _CLASSES.items()}
 """The exit code of the command line for each class."""
 
-STOP_CLASSES: Final[Mapping[str, StopClass]] = {
-    "completed": "finished",
-    "stop_sequence": "finished",
-    "internal_error": "internal_error",
-    "configuration_error": "usage",
-    "max_turns": "stopped",
-    "max_requests": "stopped",
-    "max_calls": "stopped",
-    "max_pauses": "stopped",
-    "token_budget": "stopped",
-    "cost_budget": "stopped",
-    "deadline": "stopped",
-    "no_progress": "stopped",
-    "stopped": "stopped",
-    "refused": "refused",
-    "model_error": "failed",
-    "truncated": "failed",
-    "context_window_exceeded": "failed",
-    "malformed_reply": "failed",
-    "empty_reply": "failed",
-    "unknown_stop_reason": "failed",
-    "journal_error": "failed",
-    "definition_changed": "failed",
-    "waiting": "parked",
-    "busy": "busy",
-    "interrupted": "interrupted",
-}
+STOP_CLASSES: Final = {kind: name for name, (_, kinds) in _CLASSES.items() for kind in kinds.split()}
 """Every kind of stop and the class it belongs to."""
 
 

@@ -210,6 +210,8 @@ class LocalRun:
         limit = share(len(self._state.calls))
         calls = [self._loop.create_task(self._run_call(call, step, limit)) for call in step.calls]
         await self._attention.wait(calls)
+        for call in calls:
+            call.result()
 
     async def _run_call(self, call: Call, step: Execute, limit: int) -> None:
         tool = self._work.tools[call.asked.tool]
