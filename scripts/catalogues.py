@@ -6,22 +6,26 @@
 The files carry no date, no version of a tool and no line numbers, so they change only when a text does.
 """
 
+import ast
 import io
 import string
+import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
-from babel.messages.extract import extract
-from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "brida"
 LOCALE = SOURCE / "texts" / "locale"
 LANGUAGES = {"es": "es", "pt": "pt_BR"}
-KEYWORDS: dict[str, tuple[int, ...] | None] = {"say": None, "_say": None, "N_": None, "plural": (1, 2)}
+KEYWORDS = {"say": 1, "_say": 1, "N_": 1, "plural": 2}
+"""The functions that take a text, as their own name or as an attribute's, and how many texts they take."""
+
+OF_CLICK = {"number_type": "stays English, as in 'integer range', so a translation may leave it out"}
+"""Placeholders of click's texts that a translation may leave out, and why."""
 
 PLURAL_FORMS = "nplurals=2; plural=(n != 1);"
 
@@ -29,13 +33,30 @@ MessageId = str | tuple[str, ...]
 
 
 def texts_in_code(source: Path = SOURCE) -> set[MessageId]:
-    """Every text that the code can say; a text with two forms is a pair."""
+    """Every text that the code can say; a text with two forms is a pair.
+
+    Read from the syntax tree, because Babel's own extraction does not look into calls within calls.
+    """
     found: set[MessageId] = set()
     for path in sorted(source.rglob("*.py")):
-        with path.open("rb") as file:
-            for _, text, _, _ in extract("python", file, keywords=KEYWORDS, options={"encoding": "utf-8"}):
+        for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+            if isinstance(node, ast.Call) and (text := text_of_call(node)):
                 found.add(text)
-    return {text for text in found if text and text != ("", "")}
+    return found
+
+
+def text_of_call(call: ast.Call) -> MessageId | None:
+    """The text that a call hands to the catalogue; None where it hands over none, or one that is data."""
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    given = [
+        argument.value
+        for argument in call.args[: KEYWORDS.get(name, 0)]
+        if isinstance(argument, ast.Constant)
+    ]
+    texts = [text for text in given if isinstance(text, str) and text]
+    if not texts or len(texts) != KEYWORDS[name]:
+        return None
+    return tuple(texts) if len(texts) > 1 else texts[0]
 
 
 def empty(language: str) -> Catalog:
@@ -57,22 +78,47 @@ def source_of(catalogue: Catalog, language: str) -> bytes:
     """The .po file of a catalogue: sorted, nothing in it but the texts."""
     clean = empty(language)
     for message in sorted(messages(catalogue), key=lambda message: str(message.id)):
-        clean.add(message.id, message.string)
+        clean.add(message.id, message.string, flags={"fuzzy"} if message.fuzzy else ())
     buffer = io.BytesIO()
     write_po(buffer, clean, omit_header=True, width=100)
-    header = (
-        f'msgid ""\nmsgstr ""\n"Language: {LANGUAGES[language]}\\n"\n'
-        '"Content-Type: text/plain; charset=UTF-8\\n"\n'
-        f'"Plural-Forms: {PLURAL_FORMS}\\n"\n\n'
+    quoted = "".join(f'"{line}\\n"\n' for line in header(language))
+    return f'msgid ""\nmsgstr ""\n{quoted}\n'.encode() + buffer.getvalue().rstrip() + b"\n"
+
+
+def header(language: str) -> tuple[str, ...]:
+    """What a catalogue says of itself: what reading it needs, and nothing that changes by itself."""
+    return (
+        f"Language: {LANGUAGES[language]}",
+        "Content-Type: text/plain; charset=UTF-8",
+        f"Plural-Forms: {PLURAL_FORMS}",
     )
-    return header.encode() + buffer.getvalue().rstrip() + b"\n"
 
 
 def compiled(source: bytes, language: str) -> bytes:
-    """The .mo file of a .po file."""
-    buffer = io.BytesIO()
-    write_mo(buffer, read_po(io.BytesIO(source), locale=LANGUAGES[language]))
-    return buffer.getvalue()
+    """The .mo file of a .po file, without its guesses and its empty entries.
+
+    Written here because Babel puts the time and its version into each.
+    """
+    texts = {b"": "".join(f"{line}\n" for line in header(language)).encode()}
+    for message in messages(read_po(io.BytesIO(source), locale=LANGUAGES[language])):
+        said = forms(message.string)
+        if all(said) and not message.fuzzy:
+            texts["\0".join(forms(message.id)).encode()] = "\0".join(said).encode()
+    ids = sorted(texts)
+    table = 28  # bytes of the file's head; two tables of lengths and offsets follow, then the texts
+    end = table + 16 * len(ids)
+    places: list[int] = []
+    held = b""
+    for text in [*ids, *(texts[one] for one in ids)]:
+        places += [len(text), end + len(held)]
+        held += text + b"\0"
+    head = struct.pack("<7I", 0x950412DE, 0, len(ids), table, table + 8 * len(ids), 0, end)
+    return head + struct.pack(f"<{len(places)}I", *places) + held
+
+
+def forms(text: MessageId | list[str]) -> tuple[str, ...]:
+    """The one form or the two forms of a text."""
+    return (text,) if isinstance(text, str) else tuple(text)
 
 
 def messages(catalogue: Catalog) -> Iterable[Message]:
@@ -85,10 +131,11 @@ def update(locale: Path = LOCALE, source: Path = SOURCE) -> None:
     wanted = texts_in_code(source)
     for language in LANGUAGES:
         path = locale / language / "LC_MESSAGES" / "brida.po"
-        old = {message.id: message.string for message in messages(read(path, language))}
+        old = {message.id: message for message in messages(read(path, language))}
         new = empty(language)
         for text in wanted:
-            new.add(text, old.get(text, ("", "") if isinstance(text, tuple) else ""))
+            said = old.get(text, Message(text))
+            new.add(text, said.string, flags=said.flags)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(source_of(new, language))
         path.with_suffix(".mo").write_bytes(compiled(path.read_bytes(), language))
@@ -120,14 +167,15 @@ def problems(locale: Path = LOCALE, source: Path = SOURCE) -> list[str]:
 
 def complaints(message: Message) -> list[str]:
     """What is wrong with one translation."""
-    said = message.string if isinstance(message.string, tuple | list) else (message.string,)
+    said, ids = forms(message.string), forms(message.id)
     if not all(said):
         return ["not translated"]
-    ids = message.id if isinstance(message.id, tuple | list) else (message.id,)
-    allowed = set.union(*(placeholders(text) for text in ids))
-    needed = set.intersection(*(placeholders(text) for text in ids))
     if message.fuzzy:
         return ["marked as a guess"]
+    if len(said) != len(ids):
+        return ["other forms than the English text"]
+    allowed = set.union(*(placeholders(text) for text in ids))
+    needed = set.intersection(*(placeholders(text) for text in ids)) - OF_CLICK.keys()
     if any(placeholders(text) - allowed or needed - placeholders(text) for text in said):
         return ["other placeholders than the English text"]
     return []

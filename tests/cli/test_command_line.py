@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import pytest
+
 from support.process import BRIDA, brida, environment
 from support.script import (
     CutStream,

@@ -2,6 +2,7 @@
 
 import pexpect
 import pytest
+
 from support.process import command, environment
 from support.script import asks, says, tool_use
 from support.server import Server
@@ -81,9 +82,9 @@ def test_a_question_mark_explains_and_other_text_asks_again(server, tmp_path):
 
 
 def test_what_was_typed_before_the_prompt_does_not_count(tmp_path):
-    import threading  # noqa: PLC0415
+    import threading
 
-    from support.script import Slow  # noqa: PLC0415
+    from support.script import Slow
 
     answer = threading.Event()
     script = [Slow(asks(tool_use("t", "write_file", {"path": "n", "content": "x"})), answer), says("ok")]

@@ -1,10 +1,10 @@
 """The loop, one stop reason after another, without a world."""
 
 import pytest
-from support.loop import FakeTool, Simulation, null_stop, says
 
 from brida.core.events import Fault
 from brida.core.valves import Limits
+from support.loop import FakeTool, Simulation, null_stop, says
 
 READ = FakeTool("read", lambda arguments: f"content of {arguments.get('p')}")
 WRITE = FakeTool("write", impact="high")

@@ -7,7 +7,7 @@ that a rule can be added anywhere and never opens what another closed.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from brida.core.events import Impact
 
@@ -87,4 +87,4 @@ def check_tier(name: str, tier: str) -> Tier:
     """The tier; raises ``ValueError`` where it is none of the three."""
     if tier not in TIERS:
         raise ValueError(f"{name}: {tier!r} is no tier; it is one of allow, ask, deny")
-    return cast("Tier", tier)
+    return tier
