@@ -93,12 +93,9 @@ def test_a_run_is_told_in_the_users_language(project, language, closing, ending)
         assert closing in brida(TASK, *at(server), "--lang", language, cwd=project).err
     same = lambda at, body: asks(tool_use(f"t{at}", "get_time"))  # noqa: E731
     with Server(same, require_key=False) as server:
-        ran = brida(TASK, *at_(server), "--lang", language, cwd=project)
+        ran = brida(TASK, *at(server), "--lang", language, cwd=project)
     assert ran.code == 3
     assert ending in ran.err
-
-
-at_ = at
 
 
 @pytest.mark.parametrize(("same", "kind"), [(True, "no_progress"), (False, "max_turns")])
@@ -109,7 +106,7 @@ def test_a_model_that_asks_for_ever_ends_at_its_valve_as_one_object(project, sam
         )
 
     with Server(script, require_key=False) as server:
-        ran = brida(TASK, *at_(server), "--json", "--lang", "es", cwd=project)
+        ran = brida(TASK, *at(server), "--json", "--lang", "es", cwd=project)
     assert ran.code == 3
     assert (ran.object["stop"]["kind"], ran.object["text"]) == (kind, "on")
     assert len(ran.object["pending"]) == 1
@@ -120,14 +117,24 @@ CASES = {
     "success": (lambda: [says("fine")], [], 0, "completed"),
     "a valve": (lambda: [asks(tool_use("t", "get_time"))], ["--max-turns", "0"], 3, "max_turns"),
     "refusal": (lambda: [refuses("cyber", "no")], [], 4, "refused"),
-    "a failing tool": (lambda: [asks(tool_use("t", "read_file", {"path": "/etc/passwd"})), says("well")], [], 0, "completed"),
-    "a cut reply": (lambda: [Reply("max_tokens", [text("half")])] * 2, ["--max-tokens", "20000"], 5, "truncated"),
+    "a failing tool": (
+        lambda: [asks(tool_use("t", "read_file", {"path": "/etc/passwd"})), says("well")],
+        [],
+        0,
+        "completed",
+    ),
+    "a cut reply": (
+        lambda: [Reply("max_tokens", [text("half")])] * 2,
+        ["--max-tokens", "20000"],
+        5,
+        "truncated",
+    ),
     "a bad request": (lambda: [Error(400, "invalid_request_error", "no")], [], 5, "model_error"),
     "a wait of an hour": (lambda: [rate_limited(3600)], [], 5, "model_error"),
     "bad configuration": (lambda: [], ["--tools", "no_such_tool"], 2, "configuration_error"),
     "a wrong flag": (lambda: [], ["--max-turns", "many"], 2, "configuration_error"),
     "an unknown flag": (lambda: [], ["--frobnicate"], 2, "configuration_error"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -137,7 +144,22 @@ def test_every_ending_is_one_json_object_on_stdout(project, case):
         ran = brida("go", *at(server), "--json", *flags, cwd=project)
     assert (ran.code, ran.object["stop"]["kind"]) == (code, kind)
     assert "Traceback" not in ran.err
-    for field in ("run_id", "text", "turns", "requests", "usage", "cost", "pending", "questions", "declined", "denied", "failed_calls", "seconds", "model", "base_url"):  # fmt: skip
+    for field in (
+        "run_id",
+        "text",
+        "turns",
+        "requests",
+        "usage",
+        "cost",
+        "pending",
+        "questions",
+        "declined",
+        "denied",
+        "failed_calls",
+        "seconds",
+        "model",
+        "base_url",
+    ):
         assert field in ran.object
 
 
@@ -153,7 +175,10 @@ def test_a_fault_is_tried_again_and_shown(project):
 
 @pytest.mark.parametrize("stdin", ["null", "pipe", "closed"])
 def test_nobody_there_declines_without_reading_stdin(project, stdin):
-    with Server([asks(tool_use("t", "write_file", {"path": "notes.txt", "content": "hello"})), says("ok")], require_key=False) as server:  # fmt: skip
+    with Server(
+        [asks(tool_use("t", "write_file", {"path": "notes.txt", "content": "hello"})), says("ok")],
+        require_key=False,
+    ) as server:
         read, write = os.pipe()
         more = {"null": {}, "pipe": {"stdin": read}, "closed": {"preexec_fn": lambda: os.close(0)}}[stdin]
         ran = brida("write 'hello' to notes.txt", *at(server), "--json", cwd=project, **more)
@@ -185,7 +210,9 @@ def test_fail_on_declined_changes_the_exit_code_alone(project):
     ],
 )
 def test_rules_and_advance_answers_decide(project, flags, written):
-    with Server([asks(tool_use("t", "write_file", {"path": "n", "content": "x"})), says("ok")], require_key=False) as server:  # fmt: skip
+    with Server(
+        [asks(tool_use("t", "write_file", {"path": "n", "content": "x"})), says("ok")], require_key=False
+    ) as server:
         brida("go", *at(server), *flags, cwd=project)
     assert (project / "n").exists() is written
 
@@ -223,7 +250,16 @@ def test_without_any_model_the_three_ways_out_are_named(project):
     (blocked / "needle" / "__init__.py").write_text("raise ImportError('blocked')\n")
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([str(blocked), env["PYTHONPATH"]])
-    done = subprocess.run([*BRIDA, "go", "--json"], cwd=project, env=env, capture_output=True, text=True, timeout=50, stdin=subprocess.DEVNULL)  # fmt: skip
+    done = subprocess.run(
+        [*BRIDA, "go", "--json"],
+        cwd=project,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert done.returncode == 2
     for way in ("ANTHROPIC_API_KEY", "--base-url", "brida[embedded]"):
         assert way in json.loads(done.stdout)["stop"]["detail"]["error"]
@@ -242,7 +278,8 @@ def test_a_task_can_come_from_standard_input(project):
 
 def test_tools_of_ones_own_are_found_in_the_root(project):
     (project / "mytools.py").write_text(
-        "from brida import tool\n\n@tool(impact='read')\ndef shout(word: str) -> str:\n    'Shout.'\n    return word.upper()\n"
+        "from brida import tool\n\n@tool(impact='read')\ndef shout(word: str) -> str:\n"
+        "    'Shout.'\n    return word.upper()\n"
     )
     with Server([asks(tool_use("t", "shout", {"word": "hey"})), says("ok")], require_key=False) as server:
         ran = brida("go", *at(server), "--tools", "none", "--tools", "mytools:shout", cwd=project)
@@ -253,7 +290,15 @@ def test_tools_of_ones_own_are_found_in_the_root(project):
 
 
 def start(project, *arguments, **more):
-    return subprocess.Popen([*BRIDA, *arguments], cwd=project, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)  # fmt: skip
+    return subprocess.Popen(
+        [*BRIDA, *arguments],
+        cwd=project,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **more,
+    )
 
 
 def test_the_first_interrupt_abandons_a_request_at_once(project):
@@ -302,9 +347,6 @@ def test_the_first_interrupt_lets_a_call_end_and_the_second_does_not(project):
             if presses == 1:
                 (project / "go").touch()
             else:
-                assert (
-                    b"press Ctrl-C again" in b"".join(iter(process.stderr.readline, b"")) if False else True
-                )
                 while b"Ctrl-C" not in process.stderr.readline():
                     pass
                 process.send_signal(signal.SIGINT)
@@ -344,7 +386,15 @@ def test_a_reader_that_goes_away_is_no_traceback(project):
 
 def test_a_console_without_utf8_gets_escapes(project):
     with Server([says("caf\u00e9 \u2603 \u202e")], require_key=False) as server:
-        done = subprocess.run([*BRIDA, "go", *at(server)], cwd=project, env=environment(PYTHONIOENCODING="ascii"), capture_output=True, timeout=50, stdin=subprocess.DEVNULL)  # fmt: skip
+        done = subprocess.run(
+            [*BRIDA, "go", *at(server)],
+            cwd=project,
+            env=environment(PYTHONIOENCODING="ascii"),
+            capture_output=True,
+            timeout=50,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
     assert done.returncode == 0
     assert done.stdout.startswith(b"caf\\xe9 \\u2603")
 

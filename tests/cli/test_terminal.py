@@ -20,8 +20,14 @@ def server():
 def spawn(server, project, *flags, columns=100):
     arguments = command("write 'hello' to notes.txt", "--base-url", server.base_url, "--model", "m", *flags)
     return pexpect.spawn(
-        arguments[0], list(arguments[1:]), cwd=str(project), env=environment(), encoding="utf-8", timeout=20, dimensions=(40, columns)
-    )  # fmt: skip
+        arguments[0],
+        list(arguments[1:]),
+        cwd=str(project),
+        env=environment(),
+        encoding="utf-8",
+        timeout=20,
+        dimensions=(40, columns),
+    )
 
 
 def finish(child):

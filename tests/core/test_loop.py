@@ -53,7 +53,9 @@ def test_a_truncated_call_never_runs_and_the_limit_doubles_up_to_the_ceiling():
     assert run.state.usage.total == 45
 
 
-@pytest.mark.parametrize("blocks", [("The answer is",), ({"type": "thinking", "thinking": "hm", "signature": "s"},)])
+@pytest.mark.parametrize(
+    "blocks", [("The answer is",), ({"type": "thinking", "thinking": "hm", "signature": "s"},)]
+)
 def test_a_truncated_answer_keeps_its_partial_text(blocks):
     run = Simulation()
     stop = run.run([says(*blocks, stop="max_tokens")] * 3)
@@ -70,7 +72,12 @@ def test_the_raised_limit_stays_raised_for_the_run():
 def test_an_end_with_calls_runs_none_and_closes_each():
     run = Simulation((READ,))
     stop = run.run([says("let me", ("t1", "read", {}), stop="end_turn")])
-    assert (stop.kind, stop.detail["ignored"], run.state.text, run.ran) == ("malformed_reply", 1, "let me", [])
+    assert (stop.kind, stop.detail["ignored"], run.state.text, run.ran) == (
+        "malformed_reply",
+        1,
+        "let me",
+        [],
+    )
     last = run.state.history.closed_messages()[-1]
     assert last["content"][0]["tool_use_id"] == "t1"
     assert last["content"][0]["is_error"] is True
@@ -87,7 +94,9 @@ def test_a_tool_use_reply_without_good_calls_is_asked_again_once(blocks):
 def test_a_paused_turn_goes_back_as_it_is_without_a_user_message():
     pause = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     run = Simulation()
-    stop = run.run([says("searching", pause, stop="pause_turn"), says(pause, stop="pause_turn"), says("found")])
+    stop = run.run(
+        [says("searching", pause, stop="pause_turn"), says(pause, stop="pause_turn"), says("found")]
+    )
     assert (stop.kind, run.state.text) == ("completed", "searchingfound")
     assert [message["role"] for message in run.messages] == ["user", "assistant", "assistant"]
     assert run.bodies[1]["messages"][-1]["content"] == [{"type": "text", "text": "searching"}, pause]
@@ -108,7 +117,9 @@ def test_a_refusal_is_never_asked_again_and_not_kept():
     assert run.state.history.closed_messages()[-1]["role"] == "user"
 
 
-@pytest.mark.parametrize("reply", [says("half", ("t1", "write", {}), stop="brand_new_reason"), null_stop("half")])
+@pytest.mark.parametrize(
+    "reply", [says("half", ("t1", "write", {}), stop="brand_new_reason"), null_stop("half")]
+)
 def test_an_unknown_stop_reason_stops_with_its_raw_value(reply):
     run = Simulation((WRITE,))
     stop = run.run([reply])
@@ -124,7 +135,11 @@ def test_an_empty_answer_is_a_failure():
 def test_a_stop_sequence_finishes_the_run_and_is_named():
     run = Simulation()
     stop = run.run([says("until", stop="stop_sequence", stop_sequence="END")])
-    assert (stop.kind, stop.stop_class, stop.detail) == ("stop_sequence", "finished", {"stop_sequence": "END"})
+    assert (stop.kind, stop.stop_class, stop.detail) == (
+        "stop_sequence",
+        "finished",
+        {"stop_sequence": "END"},
+    )
 
 
 def test_a_full_context_window_keeps_the_partial_text():

@@ -132,7 +132,7 @@ def test_a_truncated_call_is_left_to_the_table(reason):
 def test_broken_arguments_in_a_reply_that_stopped_for_its_calls_are_a_malformed_body():
     cut = truncated_tool_use("toolu_1", "write", '{"path":"/etc/x","n":12')
     with Server([Reply("tool_use", [cut])], require_key=False) as server:
-        fault, heard = ask(server)
+        fault, _ = ask(server)
     assert (fault.kind, fault.again, fault.billed) == ("malformed_body", True, True)
 
 
@@ -274,7 +274,10 @@ def events(*items: str) -> RawBody:
     return RawBody(200, lines.encode(), "text/event-stream")
 
 
-START = '{"type":"message_start","message":{"type":"message","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}'
+START = (
+    '{"type":"message_start","message":'
+    '{"type":"message","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}'
+)
 TEXT = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'
 STOP = '{"type":"message_stop"}'
 

@@ -63,8 +63,12 @@ def test_a_run_calls_its_tools_and_gives_everything_back():
 
 
 def test_a_stopped_run_can_be_continued_from_its_messages():
-    agent, model = make(lambda body: reply("working", tool_use(f"t{len(body['messages'])}", "read", {"p": str(len(body["messages"]))})),
-                        limits=Limits(max_turns=1))  # fmt: skip
+    agent, model = make(
+        lambda body: reply(
+            "working", tool_use(f"t{len(body['messages'])}", "read", {"p": str(len(body["messages"]))})
+        ),
+        limits=Limits(max_turns=1),
+    )
     first = agent.run_sync("go")
     check(first, model)
     assert (first.stop.kind, first.text, [note.id for note in first.pending]) == (
@@ -389,7 +393,12 @@ def test_reads_run_together_and_a_write_is_a_barrier():
         order.append("put")
         return "put"
 
-    calls = [tool_use("a", "peek", {"n": 1}), tool_use("b", "peek", {"n": 2}), tool_use("c", "put"), tool_use("d", "peek", {"n": 3})]  # fmt: skip
+    calls = [
+        tool_use("a", "peek", {"n": 1}),
+        tool_use("b", "peek", {"n": 2}),
+        tool_use("c", "put"),
+        tool_use("d", "peek", {"n": 3}),
+    ]
     agent, model = make([reply(*calls), reply("end")], peek, put, policy=Policy({"put": "allow"}))
     outcome = agent.run_sync("go")
     check(outcome, model)
@@ -398,7 +407,7 @@ def test_reads_run_together_and_a_write_is_a_barrier():
 
 
 def test_run_sync_works_inside_a_running_loop():
-    agent, model = make([reply("inside")])
+    agent, _ = make([reply("inside")])
 
     async def main() -> Outcome:
         return agent.run_sync("go")
@@ -446,7 +455,9 @@ def test_a_custom_valve_stops_a_run_at_its_gate():
     def no_more_than_one_word(state):
         return Stop("stopped", {"reason": "too chatty"}) if len(state.text.split()) > 1 else None
 
-    agent, model = make([reply("two words", tool_use("t", "read", {"p": "x"}))], valves={"turn": [no_more_than_one_word]})  # fmt: skip
+    agent, model = make(
+        [reply("two words", tool_use("t", "read", {"p": "x"}))], valves={"turn": [no_more_than_one_word]}
+    )
     outcome = agent.run_sync("go")
     check(outcome, model)
     assert (outcome.stop.kind, outcome.stop.detail) == ("stopped", {"reason": "too chatty"})
@@ -528,7 +539,14 @@ def test_a_wrong_setting_is_named_before_anything_runs(settings, named):
         Agent(**{"model": ScriptedModel([]), "language": "en", **settings})
 
 
-@pytest.mark.parametrize("messages", [[{"role": "robot", "content": "x"}], [{"role": "assistant", "content": "x"}], [{"role": "user", "content": []}]])  # fmt: skip
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "robot", "content": "x"}],
+        [{"role": "assistant", "content": "x"}],
+        [{"role": "user", "content": []}],
+    ],
+)
 def test_wrong_messages_are_named_by_their_index(messages):
     agent, _ = make([reply("x")])
     with pytest.raises(ConfigurationError, match=r"messages\[0\]"):

@@ -56,7 +56,9 @@ def started(tools: Iterable[FakeTool] = (), **settings: object) -> Started:
     return Started(tools=tuple(tool.declaration for tool in tools), **{**values, **settings})
 
 
-def environment(tools: Iterable[FakeTool] = (), *, limits: Limits | None = None, valves=None, **settings) -> Env:
+def environment(
+    tools: Iterable[FakeTool] = (), *, limits: Limits | None = None, valves=None, **settings
+) -> Env:
     limits = limits or Limits()
     gates = Gates.of(limits, **(valves or {}))
     return Env(limits=limits, tools={tool.name: tool for tool in tools}, gates=gates, **settings)

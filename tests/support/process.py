@@ -42,8 +42,15 @@ def brida(
 ) -> Ran:
     """Runs the command line to its end."""
     done = subprocess.run(
-        [*BRIDA, *arguments], cwd=cwd, stdin=stdin, env=environment(**(env or {})), capture_output=True, timeout=50, **more
-    )  # fmt: skip
+        [*BRIDA, *arguments],
+        cwd=cwd,
+        stdin=stdin,
+        env=environment(**(env or {})),
+        capture_output=True,
+        timeout=50,
+        check=False,
+        **more,
+    )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -8,10 +8,11 @@ or Python would write for it, so that what a person reads is what is there.
 import unicodedata
 from typing import Final
 
-_INVISIBLE_LETTERS: Final = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+_SHOW_NOTHING: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u2d7f\u303f\u3164\uffa0\ufffc"
+    "\U0001107f\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
 )
-"""Characters that count as letters, marks or symbols and show nothing."""
+"""Characters that count as letters, marks or symbols and show nothing, or nothing of their own."""
 
 _HIDING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -24,33 +25,58 @@ def escape(text: str, *, multiline: bool = False) -> str:
 
     Escaped: control characters (with ``multiline`` the line feed passes), bidirectional and other format
     characters, zero-width and filler characters, variation selectors, spaces other than the ordinary
-    one, private and unassigned code points, halves of surrogate pairs, and combining marks after the
-    fourth in a row. Letters of every script and emoji pass.
+    one, private and unassigned code points, halves of surrogate pairs, and combining marks that do not
+    stand on a letter of their script or are the fifth in a row. Letters of every script and emoji pass.
+    With ``multiline`` the text may be a piece of a stream, so it may begin with marks.
 
     A backslash passes as it is, so ``\x1b`` may also be text that somebody wrote so. Where that must
     not be in doubt, escape JSON, as the approval prompt does: JSON doubles every backslash of a string.
+
+    Not prevented: letters that look like others, and a terminal that sets right-to-left letters, with
+    the digits and the punctuation between them, from right to left.
     """
     if text.isascii() and text.isprintable():
         return text
     shown: list[str] = []
+    base: str | None = None if multiline else ""  # what a mark would stand on; None where nobody knows
     marks = 0
     for character in text:
-        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
-        if (character == "\n" and multiline) or (is_visible(character) and marks <= MARKS_IN_A_ROW):
-            shown.append(character)
+        passes = is_visible(character) or (character == "\n" and multiline)
+        if _is_mark(character):
+            marks += 1
+            passes = passes and marks <= MARKS_IN_A_ROW and (base is None or _fits(character, base))
         else:
-            shown.append(_escaped(character))
+            marks, base = 0, character
+        if not passes:
+            base = ""
+        shown.append(character if passes else _escaped(character))
     return "".join(shown)
 
 
 def is_visible(character: str) -> bool:
-    """Whether a character shows itself and nothing else."""
+    """Whether a character shows itself and nothing else; a mark does so on a letter of its script."""
     if character.isascii():
         return character.isprintable()
     category = unicodedata.category(character)
-    if category in _HIDING or category == "Zs" or character in _INVISIBLE_LETTERS:
+    if category in _HIDING or category == "Zs" or character in _SHOW_NOTHING:
         return False
     return not (0xFE00 <= ord(character) <= 0xFE0F or 0xE0100 <= ord(character) <= 0xE01EF)
+
+
+def _is_mark(character: str) -> bool:
+    """Whether a character goes onto the one before it: a mark, or a vowel or final of spelt-out Hangul."""
+    if character.isascii():
+        return False
+    jamo = "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7fb"
+    return jamo or unicodedata.category(character)[0] == "M"
+
+
+def _fits(mark: str, base: str) -> bool:
+    """Whether the base is a letter on which the mark can be seen: some scripts' marks vanish on others."""
+    if unicodedata.category(base or " ")[0] != "L":
+        return False
+    script = unicodedata.name(mark, "").partition(" ")[0]
+    return script in ("COMBINING", unicodedata.name(base, "").partition(" ")[0])
 
 
 def _escaped(character: str) -> str:
@@ -64,23 +90,37 @@ def for_encoding(text: str, encoding: str) -> str:
     """The text with what ``encoding`` cannot hold written as escapes; an unknown encoding is taken as ASCII."""
     try:
         return text.encode(encoding, "backslashreplace").decode(encoding)
-    except (LookupError, UnicodeError):
+    except (LookupError, ValueError):
         return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most ``limit`` characters of an escaped line, a cut shown as ``...``, never within an escape.
+    """At most ``limit`` columns of an escaped line, a cut shown as ``...``, never within an escape.
 
-    For the trace alone: what a person approves is never shortened.
+    Every character takes one column and a wide one two, so that a line never runs over into the next,
+    where it could pass for one of ours. For the trace alone: what a person approves is never shortened.
     """
-    if len(text) <= limit:
+    if _fitting(text, limit) == len(text):
         return text
-    kept = text[: max(0, limit - 3)]
-    start = kept.rfind("\\")
-    if start != -1 and len(kept) - start < _escape_length(text[start : start + 2]):
-        kept = kept[:start]
-    return kept + "..."
+    end = _fitting(text, limit - 3)
+    start = end
+    while (start := text.rfind("\\", max(0, end - _LONGEST_ESCAPE), start)) != -1:
+        if start + _escape_length(text[start : start + 2]) > end:
+            end = start
+    return text[:end] + "..."[: max(0, limit)]
+
+
+def _fitting(text: str, columns: int) -> int:
+    """How many characters of a text fit into so many columns."""
+    for index, character in enumerate(text):
+        columns -= 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if columns < 0:
+            return index
+    return len(text)
+
+
+_LONGEST_ESCAPE: Final = 10
 
 
 def _escape_length(beginning: str) -> int:
-    return {"\\x": 4, "\\u": 6, "\\U": 10}.get(beginning, 2)
+    return {"\\x": 4, "\\u": 6, "\\U": _LONGEST_ESCAPE}.get(beginning, 2)
