@@ -116,9 +116,9 @@ def compiled(source: bytes, language: str) -> bytes:
     return head + struct.pack(f"<{len(places)}I", *places) + held
 
 
-def forms(text: MessageId | list[str]) -> tuple[str, ...]:
+def forms(text: MessageId | list[str] | None) -> tuple[str, ...]:
     """The one form or the two forms of a text."""
-    return (text,) if isinstance(text, str) else tuple(text)
+    return (text or "",) if text is None or isinstance(text, str) else tuple(text)
 
 
 def messages(catalogue: Catalog) -> Iterable[Message]:

@@ -1,6 +1,5 @@
 """The command ``brida``: its errors and its exit codes."""
 
-import json
 import os
 import sys
 import traceback
@@ -81,7 +80,7 @@ def _end(stop: Stop, words: str, given: list[str], screen: Screen) -> int:
     if words:
         screen.line(words)
     if "--json" in given:
-        screen.out(json.dumps(ending_without_run(stop)) + "\n")
+        screen.json(ending_without_run(stop))
     return stop.exit_code
 
 

@@ -1,5 +1,6 @@
 """Where the command line writes: text on stdout, everything else on stderr, hostile text made safe."""
 
+import json
 import os
 import shutil
 import sys
@@ -43,6 +44,11 @@ class Screen:
             return
         self._open_line = not text.endswith("\n")
         self._stdout = _write(self._stdout, escape(text, multiline=True) if self.out_is_terminal else text)
+
+    def json(self, value: object) -> None:
+        """One line of JSON on stdout, in ASCII where the stream holds no more."""
+        encoding = (getattr(self._stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+        self.out(json.dumps(value, ensure_ascii=encoding != "utf8", default=str) + "\n")
 
     def end_line(self) -> None:
         """Ends an open line on stdout."""

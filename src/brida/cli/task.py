@@ -1,6 +1,5 @@
 """Running one task from the command line: signals, output, exit code."""
 
-import json
 import os
 import signal
 import sys
@@ -54,7 +53,7 @@ def run_task(flags: Flags, say: Catalogue, screen: Screen) -> int:
     listener = _event_lines(screen, trace) if flags.events else trace
     outcome = loops.run(lambda: _drive(agent, task, listener, screen, say), handle_interrupt=False)
     if flags.json:
-        screen.out(json.dumps(outcome.to_json(), ensure_ascii=False, default=str) + "\n")
+        screen.json(outcome.to_json())
     trace.end(outcome)
     if flags.fail_on_declined and outcome.completed and outcome.declined:
         return EXIT_CODES["stopped"]
@@ -115,7 +114,7 @@ def _somebody_is_there(screen: Screen) -> bool:
 def _event_lines(screen: Screen, trace: Trace) -> Callable[[Event | Delta], None]:
     def show(what: Event | Delta) -> None:
         if not isinstance(what, Delta):
-            screen.out(json.dumps(to_json(what), ensure_ascii=False) + "\n")
+            screen.json(to_json(what))
         trace(what)
 
     return show

@@ -87,7 +87,7 @@ def _escaped(character: str) -> str:
 
 
 def for_encoding(text: str, encoding: str) -> str:
-    """The text with what ``encoding`` cannot hold written as escapes; an unknown encoding is taken as ASCII."""
+    """The text with what ``encoding`` cannot hold written as escapes; an unknown one is taken as ASCII."""
     try:
         return text.encode(encoding, "backslashreplace").decode(encoding)
     except (LookupError, ValueError):
