@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "brida"
 LOCALE = SOURCE / "texts" / "locale"
 LANGUAGES = {"es": "es", "pt": "pt_BR"}
-KEYWORDS = {"say": 1, "_say": 1, "N_": 1, "plural": 2}
+KEYWORDS = {"say": 1, "_say": 1, "_wrong": 1, "N_": 1, "plural": 2}
 """The functions that take a text, as their own name or as an attribute's, and how many texts they take."""
 
 OF_CLICK = {"number_type": "stays English, as in 'integer range', so a translation may leave it out"}

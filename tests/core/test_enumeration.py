@@ -10,8 +10,11 @@ stops. What is checked is counted here a second time, not read from the state.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 
@@ -19,88 +22,113 @@ from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
     CallFinished,
-    CallStarted,
     Decided,
     Fault,
     Lost,
     Received,
     Reply,
     Said,
+    Sent,
+    Stopped,
     StopRequested,
+    TurnStarted,
     Waited,
 )
-from brida.core.run import Ask, Done, Env, Execute, Note, Send, Step, Wait, next_step
+from brida.core.run import Ask, Done, Execute, Send, Wait, next_step
 from brida.core.state import State
-from brida.core.stops import STOP_CLASSES, Stop
-from brida.core.usage import Usage
+from brida.core.stops import Stop
 from brida.core.valves import Limits
 from support.loop import FakeTool, environment, null_stop, says, started
-from support.validator import ModelRules, PrefixValidator, problems
+from support.validator import PrefixValidator
 
 LENGTH = int(os.environ.get("BRIDA_ENUMERATION_LENGTH", "6"))
-LONG_LENGTH = 7
+FULL_LENGTH = 6
+"""The length from which on every stop is reached."""
 
+MAX_TURNS, MAX_REQUESTS, MAX_ATTEMPTS, MAX_CALLS, MAX_PAUSES, MAX_TOKENS, DEADLINE = 5, 7, 3, 9, 2, 3_000, 70
 LIMITS = Limits(
-    max_turns=5,
-    max_requests=7,
-    max_attempts=3,
-    max_calls=8,
-    max_pauses=2,
-    max_tokens_total=3_000,
-    deadline=70,
+    max_turns=MAX_TURNS,
+    max_requests=MAX_REQUESTS,
+    max_attempts=MAX_ATTEMPTS,
+    max_calls=MAX_CALLS,
+    max_pauses=MAX_PAUSES,
+    max_tokens_total=MAX_TOKENS,
+    deadline=DEADLINE,
 )
+MOST_REPLIES = MAX_REQUESTS * MAX_ATTEMPTS
 FIRST_MAX_TOKENS, CEILING = 100, 300
-STOPPED = Stop("interrupted")
 
-READ, WRITE = FakeTool("read"), FakeTool("write", impact="high")
-TOOLS = (READ, WRITE)
+TOOLS = (FakeTool("read"), FakeTool("write", impact="high"))
 ENV = environment(TOOLS, limits=LIMITS)
 
-# --- the alphabet: what the model, or the way to it, does with request number n -----------------------------
+# --- the alphabet: what comes of request number n -------------------------------------------------------------
 
-SEARCH = {"type": "server_tool_use", "name": "web_search", "input": {}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 SPENT = {"input_tokens": 60, "output_tokens": 20, "cache_read_input_tokens": 20}
 SPENT_MUCH = {"input_tokens": 100, "output_tokens": 700}
+WANTS_OUT = Stop("interrupted")
 CUT = Fault("cut", "the stream was cut", again=True, usage={"input_tokens": 7}, billed=True)
 REJECTED = Fault("invalid_request", "no", status=400)
 ABANDONED = Fault("abandoned", "a person wants out", again=True, billed=True)
 
 
-def three_calls(n: int, **more: object) -> Reply:
-    """A read, a call that needs a person's answer (yes to every second one), and a tool that is not there."""
-    return says(
-        THOUGHT,
-        (f"a{n}", "read", {"p": 1}),
-        (f"b{n}", "write", {"p": 1}),
-        (f"c{n}", "gone", {}),
-        usage=SPENT,
-        **more,
-    )
+def three_calls(n: int, stop: str = "tool_use") -> Reply:
+    """A call that only reads, one that needs an answer (yes, no, yes, no), one of a tool that is not there."""
+    calls = ((f"{name[0]}{n}", name, {"p": 1}) for name in ("read", "write", "gone"))
+    return says(THOUGHT, *calls, stop=stop, usage=SPENT)
+
+
+def malformed(n: int) -> Reply:
+    """Stops for its calls and has none, or two of one id, in turn."""
+    calls = ((f"a{n}", "read", {}), (f"a{n}", "write", {}))
+    return says("I call read()", *(calls if n % 2 == 0 else ()), stop="tool_use", usage=None)
+
+
+def pause(n: int) -> Reply:
+    search = {"type": "server_tool_use", "id": f"s{n}", "name": "web_search", "input": {}}
+    return says(THOUGHT, "wait", search, stop="pause_turn", usage=SPENT)
+
+
+def compaction(n: int) -> Reply:
+    return says({"type": "compaction", "content": "so far"}, stop="compaction", usage=SPENT_MUCH)
 
 
 REPLIES: dict[str, Callable[[int], Reply | Fault]] = {
-    "new call": lambda n: says("look", (f"a{n}", "read", {"p": n}), (f"b{n}", "read", {}), usage=SPENT),
+    "new calls": lambda n: says("look", (f"a{n}", "read", {"p": n}), (f"b{n}", "read", {}), usage=SPENT),
     "same call": lambda n: says((f"a{n}", "read", {"p": 0}), usage=SPENT),
     "three calls": three_calls,
-    "no calls": lambda n: says("I call read()", " ", stop="tool_use", usage={}),
-    "bad calls": lambda n: says((f"a{n}", "read", {}), (f"a{n}", "write", {}), usage=SPENT),
-    "max_tokens": lambda n: three_calls(n, stop="max_tokens"),
-    "pause_turn": lambda n: says(THOUGHT, "wait", {**SEARCH, "id": f"s{n}"}, stop="pause_turn", usage=SPENT),
-    "compaction": lambda n: says({"type": "compaction", "content": "so far"}, stop="compaction", usage=SPENT_MUCH),
+    "malformed": malformed,
+    "max_tokens": lambda n: three_calls(n, "max_tokens"),
+    "pause_turn": pause,
+    "compaction": compaction,
     "lost": lambda n: CUT,
     "end_turn": lambda n: says("done", " \n", usage=SPENT),
     "empty": lambda n: says(THOUGHT, "", usage=SPENT),
-    "end_turn with calls": lambda n: three_calls(n, stop="end_turn"),
+    "end_turn with calls": lambda n: three_calls(n, "end_turn"),
     "stop_sequence": lambda n: says("until", stop="stop_sequence", stop_sequence="END", usage=SPENT),
-    "refusal": lambda n: three_calls(n, stop="refusal"),
-    "window": lambda n: three_calls(n, stop="model_context_window_exceeded"),
-    "unknown": lambda n: three_calls(n, stop="brand_new"),
-    "null": lambda n: null_stop("half"),
+    "refusal": lambda n: three_calls(n, "refusal"),
+    "window": lambda n: three_calls(n, "model_context_window_exceeded"),
+    "unknown": lambda n: three_calls(n, "brand_new"),
+    "null": lambda n: null_stop("half"),  # with the counters that all doubles have
     "rejected": lambda n: REJECTED,
     "interrupted": lambda n: ABANDONED,
 }
 KINDS = tuple(REPLIES)
+
+
+@cache
+def reply(kind: str, n: int) -> Reply | Fault:
+    return REPLIES[kind](n)
+
+
+CALLS = {"new calls": 2, "same call": 1, "three calls": 3}
+"""The kinds that begin a turn, and how many calls each makes."""
+
+PAUSES = ("pause_turn", "compaction")
+KEPT_AT_THE_END = ("end_turn", "end_turn with calls", "stop_sequence")
+KEPT = (*CALLS, *PAUSES, *KEPT_AT_THE_END)
+SECONDS = {"lost": 20.0}
+TOKENS = dict.fromkeys(KINDS, 100) | {"lost": 7, "compaction": 800, "null": 15}
 
 ENDS = {
     "end_turn": "completed",
@@ -117,101 +145,79 @@ ENDS = {
 """The kinds that end the run, and how."""
 
 VALVES = {"max_turns", "max_requests", "max_calls", "max_pauses", "token_budget", "deadline", "no_progress"}
-OTHERS = {"truncated", "model_error"}
-ALL_STOPS = {*ENDS.values(), *VALVES, *OTHERS}
-TURNS = ("new call", "same call", "three calls")
-MALFORMED = ("no calls", "bad calls")
-PAUSES = ("pause_turn", "compaction")
+ALL_STOPS = {*ENDS.values(), *VALVES, "truncated"}
+
+# --- one run, with books of its own ---------------------------------------------------------------------------
 
 
-# --- one run, with its own books ------------------------------------------------------------------------------
-
-
-@dataclass
 class Walk:
-    """A run after some replies, and what was counted of it here."""
+    """A run after some replies, and what was counted of it here, from the outside."""
 
-    state: State
-    validator: PrefixValidator
-    sent: bytes = b"[]"
-    now: float = 0.0
-    kinds: tuple[str, ...] = ()
-    requests: int = 0
-    attempts: int = 0
-    turns: int = 0
-    calls: int = 0
-    pauses: int = 0
-    malformed: int = 0
-    max_tokens: int = FIRST_MAX_TOKENS
-    tokens: int = 0
-    complete: bool = True
-    allowed: frozenset[str] = frozenset()
-    ran: tuple[str, ...] = ()
-    stop: Stop | None = None
-
-    @classmethod
-    def begin(cls) -> "Walk":
-        state = State(started(TOOLS, max_tokens=FIRST_MAX_TOKENS, max_tokens_ceiling=CEILING))
-        state.apply(Said(0.0, "task"))
-        walk = cls(state, PrefixValidator(model_rules=ModelRules()))
-        walk.go_on()
-        return walk
-
-    def copy(self) -> "Walk":
-        twin = Walk.__new__(Walk)
-        twin.__dict__.update(self.__dict__)
-        twin.state = self.state.copy()
-        twin.validator = self.validator.copy()
-        return twin
+    def __init__(self) -> None:
+        self.state = State(started(TOOLS, max_tokens=FIRST_MAX_TOKENS, max_tokens_ceiling=CEILING))
+        self.validator = PrefixValidator()
+        self.sent = b"[]"
+        self.now = 0.0
+        self.kind, self.length = "", 0
+        self.requests = self.attempts = self.turns = self.calls = self.pauses = self.malformed = 0
+        self.max_tokens = FIRST_MAX_TOKENS
+        self.tokens, self.complete = 0, True
+        self.paused = False
+        self.allowed: frozenset[str] = frozenset()
+        self.ran: frozenset[str] = frozenset()
+        self.stop: Stop | None = None
+        self.state.apply(Said(0.0, "task"))
+        self.go_on()
 
     def after(self, kind: str) -> "Walk":
-        """The run, one reply further."""
-        walk = self.copy()
-        walk.kinds += (kind,)
-        walk.learn(kind, REPLIES[kind](len(walk.kinds)))
+        """The run, one reply further; this one stays as it is."""
+        walk = Walk.__new__(Walk)
+        walk.__dict__.update(self.__dict__)
+        walk.state = self.state.copy()
+        walk.kind = kind
+        walk.length += 1
+        walk.learn(reply(kind, walk.length))
         walk.go_on()
         return walk
 
     # -- what the world does
 
-    def learn(self, kind: str, said: Reply | Fault) -> None:
-        self.now += 20.0 if kind == "lost" else 0.01
+    def learn(self, said: Reply | Fault) -> None:
+        self.now += SECONDS.get(self.kind, 0.01)
         if isinstance(said, Fault):
-            if kind == "interrupted":
-                self.state.apply(StopRequested(self.now, STOPPED))
-            self.tokens += 7 if said.usage else 0
+            if said is ABANDONED:
+                self.state.apply(StopRequested(self.now, WANTS_OUT))
+            self.tokens += TOKENS[self.kind] if said.usage else 0
             self.complete &= not said.billed
             self.state.apply(Lost(self.now, said))
             return
         self.attempts = 0
-        self.malformed = self.malformed + 1 if kind in MALFORMED else 0
-        self.pauses += kind in PAUSES
-        if said.usage:
-            self.tokens += sum(said.usage.values())  # type: ignore[arg-type]
-        else:  # counted in bytes: the body's head, the messages without the list's brackets, the reply
+        self.malformed = self.malformed + 1 if self.kind == "malformed" else 0
+        if self.kind in KEPT:
+            self.paused = self.kind in PAUSES
+            self.pauses += self.paused
+        if said.usage is not None:
+            self.tokens += TOKENS[self.kind]
+        else:  # one for each byte: the head of the body, the messages without the list's brackets, the reply
             self.tokens += len(self.state.head.encoded) + len(self.sent) - 2 + len(encode(said.content))
             self.complete = False
         self.state.apply(Received(self.now, said))
 
     def go_on(self) -> None:
-        """Carry out steps until the next request leaves, or the run stops."""
+        """Carries out steps until a request leaves or the run stops."""
         while True:
             step = next_step(self.state, ENV)
-            for event in step.events:
+            for event in step.events if not isinstance(step, Done) else ():
                 if isinstance(event, Decided):
-                    assert not any(call.started for call in self.state.calls.values()), "decide all, then run"
-                    if event.verdict == "allow":
-                        self.allowed |= {event.call_id}
-                elif isinstance(event, CallStarted):
-                    assert isinstance(step, Execute)
+                    self.check_decision(event)
+                elif isinstance(event, TurnStarted):
+                    self.turns += 1
+                    self.calls += CALLS[self.kind]
                 self.state.apply(event)
             match step:
-                case Note():
-                    pass
                 case Ask():
                     question = step.questions[0]
-                    assert question.tool == "write"
-                    yes = len(self.kinds) % 2 == 1
+                    yes = self.length % 2 == 1
                     self.state.apply(Answered(self.now, question.call_id, question.digest, yes, "test"))
                 case Execute():
                     self.execute(step)
@@ -219,112 +225,166 @@ class Walk:
                     self.now += step.seconds
                     self.state.apply(Waited(self.now, step.seconds))
                 case Send():
-                    self.check_request(step)
-                    return
+                    return self.check_request(step)
                 case Done():
-                    self.check_end(step)
-                    return
+                    return self.check_end(step)
 
     def execute(self, step: Execute) -> None:
-        state, ids = self.state, tuple(call.asked.id for call in step.calls)
-        assert self.kinds[-1] in TURNS, "only a reply that stopped for its calls runs any"
-        assert not state.waiting, "decide all, then run"
+        ids = {call.asked.id for call in step.calls}
         assert ids
-        assert self.allowed.issuperset(ids), "not decided"
-        assert not set(ids) & set(self.ran), "ran twice"
-        assert len(ids) == 1 or all(call.asked.tool == "read" for call in step.calls), "only reads together"
-        self.ran += ids
-        for call_id in ids:
-            state.apply(CallFinished(self.now, call_id, "ok", "done"))
+        assert self.kind in CALLS, "only a reply that stopped for its calls runs any"
+        assert not self.state.waiting, "all are decided before any runs"
+        assert ids <= self.allowed, "only what was allowed runs"
+        assert not ids & self.ran, "nothing runs twice"
+        assert len(ids) == 1 or all(call.asked.tool == "read" for call in step.calls), (
+            "only reads run together"
+        )
+        self.ran |= ids
+        for call in step.calls:
+            self.state.apply(CallFinished(self.now, call.asked.id, "ok", "done"))
 
     # -- what must hold
 
+    def check_decision(self, decided: Decided) -> None:
+        assert not any(call.started for call in self.state.calls.values()), "all are decided before any runs"
+        if decided.verdict == "allow":
+            self.allowed |= {decided.call_id}
+
     def check_request(self, step: Send) -> None:
         state, request, (sent,) = self.state, step.request, step.events
-        self.count_turn(state)
-        self.requests += self.attempts == 0
+        assert isinstance(sent, Sent)
+        self.requests += not self.attempts
         self.attempts += 1
-        if self.kinds and self.kinds[-1] == "max_tokens":
+        if self.kind == "max_tokens":
             self.max_tokens = min(CEILING, self.max_tokens * 2)
-        assert self.requests == state.requests <= LIMITS.requests
-        assert self.attempts == state.attempts == sent.attempt <= LIMITS.max_attempts
-        assert self.pauses == state.pauses <= 2
-        assert self.calls == state.calls_seen <= 8
-        assert self.turns == state.turns <= LIMITS.max_turns
+        assert self.requests == state.requests <= MAX_REQUESTS
+        assert self.attempts == state.attempts == sent.attempt <= MAX_ATTEMPTS
+        assert self.turns == state.turns <= MAX_TURNS
+        assert self.calls == state.calls_seen <= MAX_CALLS
+        assert self.pauses == state.pauses <= MAX_PAUSES
+        assert self.tokens == state.usage.total < MAX_TOKENS
         assert self.malformed <= 1
-        assert self.tokens == state.usage.total < 3_000
-        assert self.now < 70
-        assert self.max_tokens == request.max_tokens == sent.max_tokens <= CEILING
-        assert hashlib.sha256(request.messages[1:-1]).hexdigest() == sent.digest
-        paused = request.messages.endswith(b'"wait"},' + encode({**SEARCH, "id": "s0"})[-40:])
-        self.check_messages(request.messages, paused=self.is_paused() or paused)
+        assert self.now < DEADLINE
+        assert request.max_tokens == sent.max_tokens == self.max_tokens
+        assert sent.digest == hashlib.sha256(request.messages[1:-1]).hexdigest()
+        self.check_messages(request.messages)
 
-    def count_turn(self, state: State) -> None:
-        if self.kinds and self.kinds[-1] in TURNS and not self.attempts:
-            self.turns += 1
-            self.calls += len(state.calls)
-
-    def is_paused(self) -> bool:
-        """Whether the last reply that was kept is a paused one."""
-        kept = [kind for kind in self.kinds if kind in TURNS or kind in PAUSES]
-        return bool(kept) and kept[-1] in PAUSES
-
-    def check_messages(self, messages: bytes, *, paused: bool) -> None:
-        """Only what is new is looked at: what was sent before is still there, byte for byte."""
-        before = len(self.sent) - 1
-        assert messages[:before] == self.sent[:-1], "append only"
-        fresh = messages[before:].removeprefix(b",")
-        new = json.loads(b"[" + fresh)
-        assert encode(new) == b"[" + fresh, "the encoding kept is the encoding made anew"
-        assert self.validator.extend(new, paused=paused) == []
+    def check_messages(self, messages: bytes, *, ended: bool = False) -> None:
+        """What was sent before is still there, byte for byte, so only what is new needs to be looked at."""
+        if messages == self.sent:
+            return
+        assert messages.startswith(self.sent[:-1]), "nothing sent is edited"
+        fresh = b"[" + messages[len(self.sent) - 1 :].removeprefix(b",")
+        new = json.loads(fresh.decode())
+        assert encode(new) == fresh, "what is kept encoded is what an encoding from scratch gives"
+        self.validator = self.validator.copy()
+        assert self.validator.extend(new, paused=self.paused or ended) == []
         for message in new:
             for block in message["content"]:
                 if block["type"] == "tool_result":
-                    assert block.get("is_error", False) is (block["tool_use_id"] not in self.ran)
+                    assert ("is_error" in block) is (block["tool_use_id"] not in self.ran)
         self.sent = messages
 
     def check_end(self, step: Done) -> None:
-        state, kind, (stopped,) = self.state, self.kinds[-1], step.events
-        self.stop = stop = step.stop
-        assert state.stop is stop is stopped.stop  # type: ignore[union-attr]
+        state, stop, (stopped,) = self.state, step.stop, step.events
+        assert isinstance(stopped, Stopped)
+        state.apply(stopped)
         assert next_step(state, ENV) == Done(stop), "a run stops once"
-        assert stop.kind in STOP_CLASSES
-        assert stop.kind == ENDS[kind] if kind in ENDS else self.may_stop(stop, kind)
-        if stop.kind in ("completed", "stop_sequence", "malformed_reply") and kind in ENDS:
-            self.validator_sees_the_end(state)
-        elif not (kind in TURNS or self.is_paused()):
-            assert state.history.encoded() == self.sent, "what is not kept leaves no trace"
-        else:
-            self.validator_sees_the_end(state)
-        usage = state.usage
-        assert (usage.total, usage.complete) == (self.tokens, self.complete)
+        assert ENDS.get(self.kind) == stop.kind or self.may_stop(stop.kind), (self.kind, stop)
+        assert (state.usage.total, state.usage.complete) == (self.tokens, self.complete)
+        self.check_messages(state.history.encoded(), ended=True)
+        if self.paused and self.kind not in KEPT_AT_THE_END:
+            closed = encode(state.history.closed_messages())
+            assert self.sent.startswith(closed[:-1])
+            assert json.loads(closed)[-1]["role"] == "user"
+        self.stop = stop
 
-    def validator_sees_the_end(self, state: State) -> None:
-        self.check_messages(state.history.encoded(), paused=True)
-        if self.is_paused() and self.kinds[-1] not in ENDS:
-            assert problems_of(state.history.closed_messages()) == []
-
-    def may_stop(self, stop: Stop, kind: str) -> bool:
-        """Whether a kind that does not end a run by itself may have ended it like this."""
-        match stop.kind:
+    def may_stop(self, kind: str) -> bool:
+        """Whether a reply that does not end the run by itself can have ended it like this."""
+        match kind:
             case "max_turns":
-                return kind in TURNS and self.turns == LIMITS.max_turns
+                return self.kind in CALLS and self.turns == MAX_TURNS
             case "max_calls":
-                return kind in TURNS and self.calls + len(self.state.calls) > 8
+                return self.kind in CALLS and self.calls + CALLS[self.kind] > MAX_CALLS
             case "no_progress":
-                return kind in TURNS and kind != "new call"
+                return self.kind in CALLS and self.kind != "new calls"
             case "max_requests":
-                return self.requests == LIMITS.requests and not self.attempts
+                return not self.attempts and self.requests == MAX_REQUESTS
             case "max_pauses":
-                return kind in PAUSES and self.pauses == 3
+                return self.pauses == MAX_PAUSES + 1
             case "token_budget":
-                return self.tokens >= 3_000
+                return self.tokens >= MAX_TOKENS
             case "deadline":
-                return self.now >= 70
+                return self.now >= DEADLINE
             case "truncated":
-                return kind == "max_tokens" and self.max_tokens == CEILING
+                return self.kind == "max_tokens" and self.max_tokens == CEILING
             case "malformed_reply":
-                return kind in MALFORMED and self.malformed == 2
+                return self.kind == "malformed" and self.malformed == 2
             case "model_error":
-                return kind == "lost" and self.attempts == LIMITS.max_attempts
-        return False
+                return self.kind == "lost" and self.attempts == MAX_ATTEMPTS
+            case _:
+                return False
+
+
+# --- all of them ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What was found below one first kind."""
+
+    sequences: int = 0
+    folded: int = 0
+    stops: Counter[str] = field(default_factory=Counter)
+
+    def enumerate(self, walk: Walk, length: int) -> None:
+        """Takes in every sequence that begins like ``walk``, which has not stopped or is ``length`` long."""
+        self.folded += 1
+        if walk.stop is not None:
+            same_end = len(KINDS) ** (length - walk.length)
+            self.sequences += same_end
+            self.stops[walk.stop.kind] += same_end
+        elif walk.length < length:
+            for kind in KINDS:
+                self.enumerate(walk.after(kind), length)
+        else:
+            self.repeat(walk)
+
+    def repeat(self, walk: Walk) -> None:
+        """The last kind for ever."""
+        for _ in range(MOST_REPLIES):
+            walk = walk.after(walk.kind)
+            if walk.stop is not None:
+                break
+        assert walk.stop is not None, "it goes on and on"
+        self.sequences += 1
+        self.stops[walk.stop.kind] += 1
+
+
+def enumerate_all(first: str, length: int, record: Callable[[str, object], None]) -> Tally:
+    tally = Tally()
+    begun = time.perf_counter()
+    tally.enumerate(Walk().after(first), length)
+    seconds = time.perf_counter() - begun
+    record("sequences", tally.sequences)
+    print(f"\n{first}: {tally.sequences:,} sequences of {length}, {tally.folded:,} folded, {seconds:.1f} s")
+    print(f"    {dict(tally.stops.most_common())}")
+    assert tally.sequences == len(KINDS) ** (length - 1)
+    return tally
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", KINDS)
+def test_every_sequence_of_replies_ends_within_its_bounds(first, record_property):
+    tally = enumerate_all(first, LENGTH, record_property)
+    if first in ENDS:
+        assert tally.stops.keys() == {ENDS[first]}
+    elif LENGTH >= FULL_LENGTH:
+        assert tally.stops.keys() == ALL_STOPS, "every valve trips below each reply that goes on"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", KINDS)
+def test_every_longer_sequence_of_replies_ends_within_its_bounds(first, record_property):
+    enumerate_all(first, LENGTH + 1, record_property)

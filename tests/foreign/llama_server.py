@@ -27,7 +27,8 @@ def main() -> None:
     params.port = 0
     params.n_ctx = 8192
     params.n_parallel = 1
-    params.cpuparams.n_threads = 2
+    # One thread: several wait for each other, and are slow where the machine is busy.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     # The same words every time: the likeliest token always, and no draw of lots.
     params.sampling.temp = 0.0
     params.sampling.seed = 1

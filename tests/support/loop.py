@@ -26,6 +26,9 @@ from brida.core.stops import Stop
 from brida.core.valves import Gates, Limits
 
 
+USAGE = {"input_tokens": 10, "output_tokens": 5}
+
+
 @dataclass(frozen=True)
 class FakeTool:
     """A tool as the core sees it; ``run`` is what the harness executes."""
@@ -139,14 +142,14 @@ class Simulation:
         return self.bodies[-1]["messages"]
 
 
-def says(*blocks, stop: str | None = None, usage=None, **more) -> Reply:
-    """A reply; strings are text blocks, pairs are calls ``(id, tool, arguments)``."""
+def says(*blocks, stop: str = "", usage: Mapping | None = USAGE, **more) -> Reply:
+    """A reply; strings are text blocks, triples are calls ``(id, tool, arguments)``.
+
+    It stops with ``stop``, where that is not given because of its calls or else its end.
+    """
     content = tuple(_block(block) for block in blocks)
     calls = any(block.get("type") == "tool_use" for block in content)
-    reason = stop if stop != "default" else None
-    if stop is None:
-        reason = "tool_use" if calls else "end_turn"
-    return Reply(content, reason, usage or {"input_tokens": 10, "output_tokens": 5}, **more)
+    return Reply(content, stop or ("tool_use" if calls else "end_turn"), usage, **more)
 
 
 def null_stop(*blocks) -> Reply:

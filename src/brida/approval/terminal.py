@@ -13,10 +13,13 @@ from typing import Final, Protocol
 
 from brida.approval.answers import Answer
 from brida.core.events import Question
-from brida.texts.terminal import escape
+from brida.texts.terminal import escape, rows
 
 SHOWN: Final = 4_000
 """Characters of one argument that are shown at once; the rest is counted, and shown in full on ``?``."""
+
+
+MARGIN: Final = " " * 10
 
 
 class Say(Protocol):
@@ -33,8 +36,11 @@ class Terminal:
     the input declines.
     """
 
-    def __init__(self, say: Say, write: Callable[[str], None], read_line: "ReadLine") -> None:
+    def __init__(
+        self, say: Say, write: Callable[[str], None], read_line: "ReadLine", *, width: int = 80
+    ) -> None:
         self._say = say
+        self._width = width
         self._write = write
         self._read_line = read_line
         self._turn = asyncio.Lock()
@@ -70,25 +76,34 @@ class Terminal:
 
     def _prompt(self, question: Question, *, limit: int | None) -> str:
         head = self._say(
-            "[approve] about to run {tool} ({impact} impact; rule: {rule})",
+            "[approve] about to run {tool} ({impact}; rule: {rule})",
             tool=escape(question.tool),
-            impact=question.impact,
+            impact=self._impact(question),
             rule=escape(question.rule),
         )
-        width = max((len(escape(name)) for name in question.arguments), default=0)
+        indent = max((len(escape(name)) for name in question.arguments), default=0) + len(MARGIN) + 2
         lines = [
-            f"          {escape(name).ljust(width)}  {self._value(value, limit)}"
+            line
             for name, value in question.arguments.items()
+            for line in self._lines(name, value, indent, limit)
         ]
-        nothing = ["          " + self._say("(no arguments)")]
+        nothing = [MARGIN + self._say("(no arguments)")]
         return "\n".join([head, *(lines or nothing), self._keys(question)])
 
-    def _value(self, value: object, limit: int | None) -> str:
-        text = escape(json.dumps(value, ensure_ascii=False))
-        if limit is None or len(text) <= limit:
-            return text
-        more = self._say("... {count} more characters; ? shows all of it", count=len(text) - limit)
-        return f"{text[:limit]}\n          {more}"
+    def _lines(self, name: str, value: object, indent: int, limit: int | None) -> list[str]:
+        """One argument, in rows of our own making: what wraps is marked, so that it imitates nothing."""
+        text = json.dumps(value, ensure_ascii=False)
+        first, *further = rows(escape(text[:limit]), max(20, self._width - indent - 1))
+        lines = [f"{MARGIN}{escape(name)}".ljust(indent) + first]
+        lines += [(MARGIN + "|").ljust(indent) + row for row in further]
+        if limit is not None and len(text) > limit:
+            more = self._say("... {count} more characters; ? shows all of it", count=len(text) - limit)
+            lines.append((MARGIN + "|").ljust(indent) + more)
+        return lines
+
+    def _impact(self, question: Question) -> str:
+        words = {"high": self._say("high impact"), "idempotent": self._say("can be repeated")}
+        return words.get(question.impact) or self._say("only reads")
 
     def _keys(self, question: Question) -> str:
         if question.raised:
@@ -97,14 +112,14 @@ class Terminal:
             keys = self._say(
                 "[Enter] allow once · n decline (n REASON tells the model why) · s allow this session · ? why"
             )
-        return f"          {keys}\n"
+        return f"{MARGIN}{keys}\n"
 
     def _explanation(self, question: Question) -> str:
         return (
             self._say(
                 "The model asks to run {tool}, and the rule {rule} says that a person decides. Nothing of "
-                "this turn has run yet. What you see is exactly what will run, once. Where you decline, the model "
-                "hears it, with your reason, and goes on without the call.",
+                "this turn has run yet. What you see is exactly what will run, once. Where you decline, the "
+                "model hears it, with your reason, and goes on without the call.",
                 tool=escape(question.tool),
                 rule=escape(question.rule),
             )

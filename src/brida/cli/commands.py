@@ -68,6 +68,8 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
             'Runs a language model with tools in a loop, and you keep the reins. brida "task" is short for '
             'brida run "task"; brida run --help shows every flag.'
         ),
+        options_metavar=say("[OPTIONS]"),
+        subcommand_metavar=say("COMMAND [ARGUMENTS]"),
         context_settings={"obj": say, "help_option_names": ["--help"], "max_content_width": 100},
         params=[
             click.Option(
@@ -105,7 +107,8 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
         "run",
         callback=run,
         help=say("Runs a task until it stops. - reads the task from the standard input."),
-        params=[click.Argument(["task"], required=False, metavar="TASK"), *_options(say)],
+        options_metavar=say("[OPTIONS]"),
+        params=[click.Argument(["task"], required=False, metavar=say("[TASK]")), *_options(say)],
     )
 
 
@@ -120,18 +123,31 @@ def _options(say: Catalogue) -> list[click.Parameter]:
         return option(name, is_flag=True, help=help)
 
     counted = Limit(say, least=1)
+    number, seconds = say("NUMBER"), say("SECONDS")
     return [
         option("--model", metavar="NAME", help=say("The model; embedded needs no key and no network.")),
         option("--base-url", metavar="URL", help=say("A server that speaks the Messages API.")),
         option("--system", metavar="TEXT|@FILE", help=say("The system prompt, or the file that holds it.")),
-        option("--max-tokens", type=click.IntRange(1), default=4096, help=say("Tokens of one reply.")),
-        repeated("--stop-sequence", "TEXT", say("A text at which the model stops; can be repeated.")),
-        option("--max-turns", type=click.IntRange(0), default=8, help=say("Turns of tool calls.")),
-        option("--max-requests", type=click.IntRange(1), help=say("Requests to the model.")),
         option(
-            "--max-tokens-total", type=counted, default=40_000, help=say("Tokens of the whole run, or off.")
+            "--max-tokens",
+            type=click.IntRange(1),
+            metavar=number,
+            default=4096,
+            help=say("Tokens of one reply."),
         ),
-        option("--deadline", type=float, metavar="SECONDS", help=say("Seconds of work.")),
+        repeated("--stop-sequence", "TEXT", say("A text at which the model stops; can be repeated.")),
+        option(
+            "--max-turns", type=click.IntRange(0), metavar=number, default=8, help=say("Turns of tool calls.")
+        ),
+        option("--max-requests", type=click.IntRange(1), metavar=number, help=say("Requests to the model.")),
+        option(
+            "--max-tokens-total",
+            type=counted,
+            metavar=number,
+            default=40_000,
+            help=say("Tokens of the whole run, or off."),
+        ),
+        option("--deadline", type=float, metavar=seconds, help=say("Seconds of work.")),
         repeated("--allow", "RULE", say("Tools, by name or glob, that may run without asking.")),
         repeated("--ask", "RULE", say("Tools for which a person is asked.")),
         repeated("--deny", "RULE", say("Tools that never run.")),

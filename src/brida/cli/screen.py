@@ -29,7 +29,7 @@ class Screen:
 
     def line(self, text: str, *, cut: bool = False) -> None:
         """One line on stderr, escaped; ``cut`` shortens it visibly to the width."""
-        shown = escape(text)
+        shown = for_encoding(escape(text), getattr(self._stderr, "encoding", None) or "utf-8")
         self.raw_error((shorten(shown, self.width) if cut else shown) + "\n")
 
     def raw_error(self, text: str) -> None:

@@ -49,142 +49,172 @@ class Flags:
     fail_on_declined: bool
 
 
-def choose_model(flags: Flags, say: "Catalogue", tell: Callable[[str], None]) -> "Model":
-    """The model that the flags and the environment name.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the flags and the environment stand for, in the words of ``say``.
 
-    ``--model``, else ``BRIDA_MODEL``, else the default where a credential or a base URL is set, else the
-    embedded one where it is installed, which ``tell`` is told. Raises :class:`ConfigurationError`
-    naming the ways out where there is none.
+    Every method raises :class:`ConfigurationError`, naming the flag, where a flag makes no sense.
+    ``tell`` is told what a person should know of a choice.
     """
-    name = flags.model or os.environ.get("BRIDA_MODEL")
-    if name != "embedded":
+
+    flags: Flags
+    say: "Catalogue"
+    tell: Callable[[str], None]
+
+    def model(self) -> "Model":
+        """The model: ``--model``, else ``BRIDA_MODEL``, else the default where a credential or a base URL
+        is set, else the embedded one where it is installed."""
+        name = self.flags.model or os.environ.get("BRIDA_MODEL")
+        if name != "embedded" and (model := self._served_model(name)) is not None:
+            return model
+        from brida.models.embedded import EmbeddedModel
+
+        embedded = EmbeddedModel(self.say)
+        embedded.prepare()
+        return embedded
+
+    def _served_model(self, name: str | None) -> "Model | None":
+        """A model behind a server; None where nothing names one and the embedded one is there instead."""
         from brida.models.anthropic import AnthropicModel, credential_available
 
-        server = flags.base_url or os.environ.get("ANTHROPIC_BASE_URL")
-        if name or server or credential_available(os.environ):
-            model = AnthropicModel(name or DEFAULT_MODEL, base_url=flags.base_url)
-            model.preload()
-            tell(say("model {model} at {base_url}", model=model.name, base_url=model.base_url))
-            return model
-        if importlib.util.find_spec("needle") is None:
-            raise ConfigurationError(
-                say(
-                    "no model to ask: set ANTHROPIC_API_KEY, or give --base-url and --model of a server that "
-                    "speaks the Messages API, or install brida[embedded] for a model that needs neither"
+        say, server = self.say, self.flags.base_url or os.environ.get("ANTHROPIC_BASE_URL")
+        credential = credential_available(os.environ)
+        if not (name or server or credential):
+            if importlib.util.find_spec("needle") is not None:
+                self.tell(
+                    say("no credential and no base URL: using the embedded model, which only chooses tools")
                 )
+                return None
+            raise self._no_model()
+        try:
+            model = AnthropicModel(name or DEFAULT_MODEL, base_url=self.flags.base_url)
+        except ConfigurationError as error:
+            raise self._wrong(
+                "--base-url: {url} is no address such as http://127.0.0.1:8080", url=server
+            ) from error
+        if model.needs_credential and not credential:
+            raise self._no_model()
+        model.preload()
+        self.tell(say("model {model} at {base_url}", model=model.name, base_url=model.base_url))
+        return model
+
+    def tools(self) -> "dict[str, Tool]":
+        """The built-in tools unless ``none`` is named, and those that ``--tools`` adds, by name."""
+        from brida.tools.builtin import builtin_tools
+
+        builtin = builtin_tools(self.root())
+        chosen = {} if "none" in self.flags.tools else dict(builtin)
+        for name in self.flags.tools:
+            if ":" in name:
+                for made in self._imported(name):
+                    if chosen.get(made.name, made) is not made:
+                        raise self._wrong(
+                            "--tools: two tools are named {tool}; --tools none drops the built-in ones",
+                            tool=made.name,
+                        )
+                    chosen[made.name] = made
+            elif name in builtin:
+                chosen[name] = builtin[name]
+            elif name != "none":
+                raise self._wrong(
+                    "--tools: {name} is no built-in tool ({known}), nor none, nor MODULE:NAME",
+                    name=name,
+                    known=", ".join(builtin),
+                )
+        return chosen
+
+    def _imported(self, reference: str) -> "Iterable[Tool]":
+        from brida.tools.declare import Tool, tool
+
+        module_name, _, attribute = reference.partition(":")
+        sys.path.insert(0, str(self.root()))
+        try:
+            found: Any = importlib.import_module(module_name)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+            listed = found if isinstance(found, list | tuple) else [found]
+            return [item if isinstance(item, Tool) else tool(item) for item in listed]
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise self._wrong(
+                "--tools: {reference} cannot be used: {why}", reference=reference, why=why
+            ) from error
+
+    def root(self) -> Path:
+        """The project directory."""
+        path = Path(self.flags.root)
+        if not path.is_dir():
+            raise self._wrong("--root: {path} is no directory", path=self.flags.root)
+        return path.resolve()
+
+    def limits(self) -> "Limits":
+        """The limits that the flags name."""
+        from brida.core.valves import Limits
+
+        flags = self.flags
+        try:
+            return Limits(
+                max_turns=flags.max_turns,
+                max_requests=flags.max_requests,
+                max_tokens_total=flags.max_tokens_total,
+                deadline=flags.deadline,
             )
-        tell(say("no credential and no base URL: using the embedded model, which only chooses tools"))
-    from brida.models.embedded import EmbeddedModel
+        except ValueError as error:
+            raise self._wrong("a limit makes no sense: {why}", why=error) from error
 
-    embedded = EmbeddedModel(say)
-    embedded.prepare()
-    return embedded
+    def policy(self) -> "Policy":
+        """The rules that the flags name, each with its flag as the source."""
+        from brida.core.policy import Policy, Rule, Tier
 
+        given: Mapping[Tier, tuple[str, ...]] = {
+            "allow": self.flags.allow,
+            "ask": self.flags.ask,
+            "deny": self.flags.deny,
+        }
+        try:
+            return Policy([Rule(name, tier, f"--{tier}") for tier, names in given.items() for name in names])
+        except ValueError as error:
+            raise self._wrong("a rule makes no sense: {why}", why=error) from error
 
-def choose_tools(flags: Flags) -> "dict[str, Tool]":
-    """The built-in tools unless ``none`` is named, and those that ``--tools`` adds, by name."""
-    from brida.tools.builtin import builtin_tools
+    def task(self) -> str:
+        """The task: the argument, the standard input where it is ``-``, else the default one."""
+        task = self.flags.task
+        if task is None:
+            return self.say("Read the first line of README.md, then tell me what time it is")
+        if task == "-":
+            if sys.stdin is None:
+                raise self._wrong("the task - reads the standard input, and that is closed")
+            task = sys.stdin.buffer.read().decode("utf-8", "replace")
+        if not task.strip():
+            raise self._wrong("the task is blank: say what to do")
+        return task
 
-    builtin = builtin_tools(find_root(flags.root))
-    chosen = {} if "none" in flags.tools else dict(builtin)
-    for name in flags.tools:
-        if name == "none":
-            continue
-        if ":" in name:
-            for made in _imported(name, flags.root):
-                _add(chosen, made)
-        elif name in builtin:
-            chosen[name] = builtin[name]
-        else:
-            known = ", ".join(builtin)
-            raise ConfigurationError(f"--tools: {name!r} is no built-in tool ({known}), none, or module:name")
-    return chosen
+    def system(self) -> str | None:
+        """The system prompt: the text itself, or the file behind an ``@``."""
+        given = self.flags.system
+        if given is None or not given.startswith("@"):
+            return given
+        try:
+            return Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise self._wrong("--system: cannot read {path}: {why}", path=given[1:], why=error) from error
 
+    def yes_to(self, tools: "Mapping[str, Tool]") -> frozenset[str]:
+        """The tools whose questions are answered in advance; each must be there."""
+        for name in self.flags.yes_to:
+            if name not in tools:
+                raise self._wrong(
+                    "--yes-to: there is no tool named {name}; the tools are: {known}",
+                    name=name,
+                    known=", ".join(tools) or "-",
+                )
+        return frozenset(self.flags.yes_to)
 
-def find_root(root: str) -> Path:
-    """The project directory; raises :class:`ConfigurationError` where it is none."""
-    path = Path(root)
-    if not path.is_dir():
-        raise ConfigurationError(f"--root: {root!r} is no directory")
-    return path.resolve()
-
-
-def _add(chosen: "dict[str, Tool]", made: "Tool") -> None:
-    if made.name in chosen and chosen[made.name] is not made:
-        raise ConfigurationError(
-            f"--tools: two tools are named {made.name!r}; drop the built-in with --tools none"
+    def _no_model(self) -> ConfigurationError:
+        return self._wrong(
+            "no model to ask: set ANTHROPIC_API_KEY, or give --base-url and --model of a server that "
+            "speaks the Messages API, or install brida[embedded] for a model that needs neither"
         )
-    chosen[made.name] = made
 
-
-def _imported(reference: str, root: str) -> "Iterable[Tool]":
-    from brida.tools.declare import Tool, tool
-
-    module_name, _, attribute = reference.partition(":")
-    sys.path.insert(0, str(find_root(root)))
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        listed = found if isinstance(found, list | tuple) else [found]
-        return [item if isinstance(item, Tool) else tool(item) for item in listed]
-    except Exception as error:
-        raise ConfigurationError(f"--tools: {reference!r}: {type(error).__name__}: {error}") from error
-
-
-def make_limits(flags: Flags) -> "Limits":
-    """The limits that the flags name."""
-    from brida.core.valves import Limits
-
-    try:
-        return Limits(
-            max_turns=flags.max_turns,
-            max_requests=flags.max_requests,
-            max_tokens_total=flags.max_tokens_total,
-            deadline=flags.deadline,
-        )
-    except ValueError as error:
-        raise ConfigurationError(
-            f"--{error}".replace("_", "-", str(error).partition(":")[0].count("_"))
-        ) from error
-
-
-def make_policy(flags: Flags) -> "Policy":
-    """The rules that the flags name, each with its flag as the source."""
-    from brida.core.policy import Policy, Rule, Tier
-
-    given: Mapping[Tier, tuple[str, ...]] = {"allow": flags.allow, "ask": flags.ask, "deny": flags.deny}
-    try:
-        return Policy([Rule(name, tier, f"--{tier}") for tier, names in given.items() for name in names])
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from error
-
-
-def read_task(flags: Flags, say: "Catalogue") -> str:
-    """The task: the argument, the standard input where it is ``-``, else the default one."""
-    if flags.task is None:
-        return say("Read the first line of README.md, then tell me what time it is")
-    if flags.task != "-":
-        return flags.task
-    if sys.stdin is None:
-        raise ConfigurationError("task: '-' reads the standard input, and it is closed")
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
-
-
-def read_system(flags: Flags) -> str | None:
-    """The system prompt: the text itself, or the file behind an ``@``."""
-    if flags.system is None or not flags.system.startswith("@"):
-        return flags.system
-    try:
-        return Path(flags.system[1:]).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"--system: cannot read {flags.system[1:]!r}: {error}") from error
-
-
-def check_yes_to(flags: Flags, tools: "Mapping[str, Tool]") -> frozenset[str]:
-    """The tools whose questions are answered in advance; each must be there, or a slip would go unseen."""
-    for name in flags.yes_to:
-        if name not in tools:
-            known = ", ".join(tools) or "none"
-            raise ConfigurationError(f"--yes-to: there is no tool named {name!r}; the tools are {known}")
-    return frozenset(flags.yes_to)
+    def _wrong(self, text: str, **facts: object) -> ConfigurationError:
+        return ConfigurationError(self.say(text, **facts))

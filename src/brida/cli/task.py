@@ -9,16 +9,7 @@ from types import FrameType
 from brida.agent import Agent
 from brida.approval.terminal import StandardInput, Terminal
 from brida.cli.screen import Screen
-from brida.cli.settings import (
-    Flags,
-    check_yes_to,
-    choose_model,
-    choose_tools,
-    make_limits,
-    make_policy,
-    read_system,
-    read_task,
-)
+from brida.cli.settings import Flags, Settings
 from brida.cli.trace import Trace
 from brida.core.events import Event, to_json
 from brida.core.stops import EXIT_CODES
@@ -32,22 +23,23 @@ from brida.texts.catalogue import Catalogue
 def run_task(flags: Flags, say: Catalogue, screen: Screen) -> int:
     """Runs the task and gives the exit code. Raises :class:`ConfigurationError` before anything runs."""
     quiet = flags.quiet
-    model = choose_model(flags, say, (lambda _: None) if quiet else screen.line)
-    tools = choose_tools(flags)
+    settings = Settings(flags, say, (lambda _: None) if quiet else screen.line)
+    task = settings.task()
+    model = settings.model()
+    tools = settings.tools()
     somebody = _somebody_is_there(screen) and flags.task != "-"
     agent = Agent(
         model=model,
         tools=tools.values(),
-        system=read_system(flags),
+        system=settings.system(),
         max_tokens=flags.max_tokens,
         stop_sequences=flags.stop_sequence,
-        limits=make_limits(flags),
-        policy=make_policy(flags),
-        approve=Terminal(say, screen.raw_error, StandardInput()) if somebody else None,
-        yes_to=check_yes_to(flags, tools),
+        limits=settings.limits(),
+        policy=settings.policy(),
+        approve=Terminal(say, screen.raw_error, StandardInput(), width=screen.width) if somebody else None,
+        yes_to=settings.yes_to(tools),
         language=say.language,
     )
-    task = read_task(flags, say)
     machine = flags.json or flags.events
     trace = Trace(screen, say, lines=not quiet, text=not machine)
     listener = _event_lines(screen, trace) if flags.events else trace

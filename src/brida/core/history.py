@@ -109,13 +109,12 @@ class History:
 
     def encoded(self) -> bytes:
         """The JSON list of the messages as the next request carries it, the open message included."""
-        message = self._open_message()
-        return b"".join((b"[", self._sealed, b"," if message and self._sealed else b"", message, b"]"))
+        return b"".join((b"[", self._sealed, self._piece(self._open_message()), b"]"))
 
     def digest(self) -> str:
-        """A SHA-256 over :meth:`encoded`, at the cost of what is new."""
+        """A SHA-256 over what stands in the brackets of :meth:`encoded`, at the cost of what is new."""
         running = self._hash.copy()
-        running.update(self._open_message())
+        running.update(self._piece(self._open_message()))
         return running.hexdigest()
 
     def closed_messages(self) -> list[dict[str, object]]:
@@ -128,9 +127,13 @@ class History:
     # -- how it is kept
 
     def _append(self, message: bytes) -> None:
-        piece = b"," + message if self._sealed else message
+        piece = self._piece(message)
         self._sealed += piece
         self._hash.update(piece)
+
+    def _piece(self, message: bytes) -> bytes:
+        """The message as it follows what was sent."""
+        return b"," + message if message and self._sealed else message
 
     def _open_message(self) -> bytes:
         if self.open_calls:

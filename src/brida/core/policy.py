@@ -60,7 +60,11 @@ class Policy:
     default: Tier
 
     def __init__(self, rules: Mapping[str, str] | Iterable[Rule] = (), *, default: str = "ask") -> None:
-        made = (Rule(name, check_tier(name, tier)) for name, tier in rules.items()) if isinstance(rules, Mapping) else rules
+        made = (
+            (Rule(name, check_tier(name, tier)) for name, tier in rules.items())
+            if isinstance(rules, Mapping)
+            else rules
+        )
         object.__setattr__(self, "rules", tuple(made))
         object.__setattr__(self, "default", check_tier("default", default))
 

@@ -90,9 +90,13 @@ class AnthropicModel:
         parts = urlsplit(url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
+    @property
+    def needs_credential(self) -> bool:
+        """Whether the server is Anthropic's and no key was given here: the environment must hold one."""
+        return self._given is None and not self._api_key and _is_anthropic(self._url)
+
     def preload(self) -> None:
-        """Imports the SDK in a thread, while the rest is set up. Raises where no request could be sent."""
-        self._check_credentials()
+        """Imports the SDK in a thread, while the rest is set up."""
         threading.Thread(target=_import_quietly, name="brida import", daemon=True).start()
 
     async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
@@ -205,9 +209,7 @@ class AnthropicModel:
         return client
 
     def _check_credentials(self) -> None:
-        if self._given is not None or self._api_key or not _is_anthropic(self._url):
-            return
-        if not credential_available(os.environ):
+        if self.needs_credential and not credential_available(os.environ):
             raise ConfigurationError(
                 f"model: {self.name!r} needs a credential: set ANTHROPIC_API_KEY, or give the base URL of a "
                 "server that needs none, or use the embedded model"

@@ -40,7 +40,7 @@ _decode = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite).dec
 
 
 def parse(text: str | bytes) -> Any:
-    """The JSON value of ``text``; raises :class:`MalformedBodyError` where it is none that can be sent again."""
+    """The JSON value of ``text``; :class:`MalformedBodyError` where it could not be sent again."""
     try:
         value = _decode(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
@@ -174,7 +174,7 @@ class ReplyAssembler:
         return index
 
     def _close(self, index: int) -> None:
-        """Joins the pieces of a block. Arguments are parsed here, once; no pieces at all leave them as they were."""
+        """Joins the pieces of a block. Arguments are parsed here, once; without pieces they stay."""
         block, pieces = self._blocks[index], self._pieces[index]
         self._pieces[index] = {}
         for name, parts in pieces.items():

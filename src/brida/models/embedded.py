@@ -26,11 +26,19 @@ from brida.core.wording import Say, english
 from brida.errors import ConfigurationError, ModelFault
 from brida.models.base import Delta, OnDelta
 
-RESULT_SHOWN: Final = 600
-"""Characters of a result that the model is shown; its window is small."""
+RESULT_SHOWN: Final = 100
+"""Characters of a result that the model is shown: longer ones made it ask again, in trials."""
+
+LOW_CONFIDENCE: Final = 0.3
+"""After a result, a call of which the model is less sure ends its turn (wrong ones: 0.11 to 0.26)."""
+
+PATIENCE: Final = 180.0
+"""Seconds that an answer may take; it takes well under one, and the engine has been seen to hang."""
 
 QUOTED: Final = 200
 """Characters of a result that the closing text quotes."""
+
+HANGS: Final = "the embedded model does not answer; it can be used again in a new process"
 
 QUIET: Final = {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
 """Set before the package is imported: it reports nothing and fetches nothing."""
@@ -70,10 +78,12 @@ class EmbeddedModel:
         body = request.as_dict()
         messages = cast("list[Mapping[str, Any]]", body["messages"])
         results = _results_since_last_text(messages)
-        answer = await asyncio.wrap_future(ENGINE.ask(_conversation(body, messages)))
+        answer = await _answer(_conversation(body, messages))
         calls = answer.get("function_calls") or []
-        if not calls and not results:
-            calls = answer.get("suppressed_calls") or []
+        if results and (answer.get("confidence") or 0.0) < LOW_CONFIDENCE:
+            calls = []
+        elif not results:
+            calls = calls or answer.get("suppressed_calls") or []
         if calls:
             return Reply(tuple(_blocks(calls, messages)), "tool_use")
         words = self._closing_words(results)
@@ -98,18 +108,28 @@ class EmbeddedModel:
         return "\n".join([head, *lines])
 
 
+async def _answer(conversation: Conversation) -> Mapping[str, Any]:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(ENGINE.ask(conversation)), PATIENCE)
+    except TimeoutError as error:
+        ENGINE.hangs = True
+        raise ModelFault(Fault("engine", HANGS)) from error
+
+
 def _conversation(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Conversation:
     tools = [
         {"name": tool["name"], "description": tool.get("description", ""), "parameters": tool["input_schema"]}
         for tool in body.get("tools", ())
     ]
     inputs: list[str] = []
+    names: dict[str, str] = {}
     for message in messages:
+        names |= {str(b["id"]): str(b["name"]) for b in _as_blocks(message) if b.get("type") == "tool_use"}
         if message["role"] != "user":
             continue
         results = [b for b in _as_blocks(message) if b.get("type") == "tool_result"]
         if results:
-            inputs.append(json.dumps([_shown(result) for result in results], ensure_ascii=False))
+            inputs.append(json.dumps([_shown(result, names) for result in results], ensure_ascii=False))
         texts = [str(b["text"]) for b in _as_blocks(message) if b.get("type") == "text"]
         if texts:
             inputs.append("\n".join(texts))
@@ -121,8 +141,10 @@ def _as_blocks(message: Mapping[str, Any]) -> list[Block]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else cast("list[Block]", content)
 
 
-def _shown(result: Mapping[str, Any]) -> dict[str, str]:
-    return {"error" if result.get("is_error") else "result": _content(result)[:RESULT_SHOWN]}
+def _shown(result: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+    word = "error" if result.get("is_error") else "result"
+    tool = names.get(str(result.get("tool_use_id")), "")
+    return {"name": tool, word: _content(result).strip().partition("\n")[0][:RESULT_SHOWN]}
 
 
 def _content(result: Mapping[str, Any]) -> str:
@@ -181,9 +203,12 @@ class _Engine:
         self._tools = ""
         self._told: tuple[str, ...] = ()
         self._last: Mapping[str, Any] = {}
+        self.hangs = False
 
     def ask(self, conversation: Conversation | None) -> "_Answer":
         """The engine's answer to the last input of ``conversation``; None only loads the engine."""
+        if self.hangs:
+            raise ModelFault(Fault("engine", HANGS))
         answer: _Answer = Future()
         self._questions.put((conversation, answer))
         with self._lock:

@@ -67,14 +67,14 @@ def _fill(text: str, english: str, facts: Mapping[str, object]) -> str:
     """A translation whose braces are wrong must not stop a run: then the English text stands in."""
     try:
         return text.format(**facts)
-    except (KeyError, IndexError, ValueError, AttributeError):
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError):
         return english.format(**facts)
 
 
 ENGLISH: Final = Catalogue("en", gettext.NullTranslations())
 
 
-def N_(text: str) -> str:  # noqa: N802 - the name that extraction tools know
+def N_(text: str) -> str:
     """Marks a text for translation where it is data; gives it back as it is."""
     return text
 

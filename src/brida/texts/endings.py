@@ -43,8 +43,9 @@ ENDINGS: Final[Mapping[str, str]] = {
 """What a person reads of each kind of stop. A fact that the stop lacks is shown as ``?``."""
 
 _FACTS: Final = (
-    "limit", "used", "asked", "stop_sequence", "reason", "message", "fault", "attempts", "stop_reason", "error",
-)  # fmt: skip
+    *("limit", "used", "asked", "stop_sequence", "reason"),
+    *("message", "fault", "attempts", "stop_reason", "error"),
+)
 
 
 def explain(say: Say, kind: str, detail: Mapping[str, Any]) -> str:

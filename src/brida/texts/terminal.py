@@ -110,6 +110,16 @@ def shorten(text: str, limit: int) -> str:
     return text[:end] + "..."[: max(0, limit)]
 
 
+def rows(text: str, columns: int) -> list[str]:
+    """An escaped line in pieces of at most so many columns: all of it, whatever the terminal would do."""
+    pieces = []
+    while text:
+        end = max(1, _fitting(text, columns))
+        pieces.append(text[:end])
+        text = text[end:]
+    return pieces or [""]
+
+
 def _fitting(text: str, columns: int) -> int:
     """How many characters of a text fit into so many columns."""
     for index, character in enumerate(text):
