@@ -54,12 +54,8 @@ class History:
     # -- what joins the history
 
     def add_text(self, text: str) -> None:
-        """A person's text joins the open user message, or the next one where only results may."""
-        block = encode({"type": "text", "text": text})
-        if self._results_only:
-            self._waiting_texts += (block,)
-        else:
-            self._texts += (block,)
+        """A person's text joins the open user message, or a later one where only results, or nothing, may."""
+        self._place((*self._waiting_texts, *self._texts, encode({"type": "text", "text": text})))
 
     def append_reply(
         self, content: Sequence[Block], call_ids: Iterable[str] = (), *, paused: bool = False
@@ -74,8 +70,7 @@ class History:
         self.used_ids.update(self._calls)
         self._server_tools = _unresolved(self._server_tools, content)
         self._results_only = bool(self._calls) and (bool(self._server_tools) or _from_code(content))
-        if not self._results_only:
-            self._texts, self._waiting_texts = self._waiting_texts, ()
+        self._place((*self._waiting_texts, *self._texts))
 
     def add_result(self, call_id: str, content: str, *, is_error: bool) -> None:
         """The result of one open call; ``ValueError`` where the call is not open."""
@@ -131,6 +126,10 @@ class History:
         self._sealed += piece
         self._hash.update(piece)
 
+    def _place(self, texts: tuple[bytes, ...]) -> None:
+        held = self._results_only or self._paused_from is not None
+        self._texts, self._waiting_texts = ((), texts) if held else (texts, ())
+
     def _piece(self, message: bytes) -> bytes:
         """The message as it follows what was sent."""
         return b"," + message if message and self._sealed else message
@@ -146,7 +145,7 @@ class History:
         role, blocks = message.get("role"), _blocks(index, message.get("content"))
         if role == "user":
             self._take_user(index, blocks)
-            if not last:
+            if not last and not self.open_calls:
                 self.seal()
         elif role == "assistant" and not self.open_calls and (index or self._sealed):
             self.seal()

@@ -166,11 +166,8 @@ class State:
     def _received(self, event: Received) -> None:
         reply = event.reply
         self.attempts, self.waited, self.fault = 0, 0.0, None
-        self.usage += read_usage(
-            reply.usage,
-            request_bytes=self.request_bytes,
-            reply_bytes=0 if reply.usage else len(encode(reply.content)),
-        )
+        size = len(encode(reply.content))
+        self.usage += read_usage(reply.usage, request_bytes=self.request_bytes, reply_bytes=size)
         text = text_of(reply.content)
         if text:
             self.text = self.paused_text + text

@@ -30,6 +30,9 @@ STALL: Final = 600.0
 CONNECT: Final = 5.0
 """Seconds that a connection may take."""
 
+DRAIN: Final = 0.25
+"""Seconds that a stream gets to end after the reply is whole; then its connection is given up."""
+
 LARGEST: Final = 64 * 2**20
 """Bytes that a reply may have."""
 
@@ -136,9 +139,11 @@ class AnthropicModel:
             try:
                 if not self._stream:
                     return _read_whole(response.content, response)
-                async for event in sdk.AsyncStream.raw_events(_Bounded(response)):
+                events = sdk.AsyncStream.raw_events(_Bounded(response))
+                async for event in events:
                     self._take(assembler, event.event, event.data, response)
                     if assembler.complete:
+                        await _drain(events)
                         return assembler.reply()
             finally:
                 await response.aclose()
@@ -229,6 +234,16 @@ class _Bounded:
             if total > LARGEST:
                 raise MalformedBodyError(f"the reply is larger than {LARGEST} bytes")
             yield piece
+
+
+async def _drain(events: AsyncIterator[Any]) -> None:
+    """Reads a whole reply's stream to its end, so that the connection serves the next request too."""
+    try:
+        async with asyncio.timeout(DRAIN):
+            async for _ in events:
+                pass
+    except Exception:  # the reply is whole: whatever the stream does after it is no fault
+        return
 
 
 def _read_whole(content: bytes, response: Any) -> Reply:

@@ -109,8 +109,9 @@ class EmbeddedModel:
 
 
 async def _answer(conversation: Conversation) -> Mapping[str, Any]:
+    patience = PATIENCE * (1 + ENGINE.ahead)  # whoever queues waits for those before it as well
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(ENGINE.ask(conversation)), PATIENCE)
+        return await asyncio.wait_for(asyncio.wrap_future(ENGINE.ask(conversation)), patience)
     except TimeoutError as error:
         ENGINE.hangs = True
         raise ModelFault(Fault("engine", HANGS)) from error
@@ -204,6 +205,11 @@ class _Engine:
         self._told: tuple[str, ...] = ()
         self._last: Mapping[str, Any] = {}
         self.hangs = False
+
+    @property
+    def ahead(self) -> int:
+        """How many questions a new one would wait for, at most."""
+        return self._questions.qsize() + 1
 
     def ask(self, conversation: Conversation | None) -> "_Answer":
         """The engine's answer to the last input of ``conversation``; None only loads the engine."""

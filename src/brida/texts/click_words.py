@@ -22,8 +22,9 @@ WORDS: Final = (
     N_("Option {name!r} does not take a value."),
     N_("{value!r} is not a valid {number_type}."),
     N_("{value} is not in the range {range}."),
+    N_("Choose from:\n\t{choices}"),
 )
-"""Click asks gettext for these texts; see its modules core, exceptions, parser and types."""
+"""Click 8.4 and 8.5 ask gettext for these texts; see its modules core, exceptions, parser and types."""
 
 
 def plural(one: str, many: str) -> tuple[str, str]:
@@ -35,4 +36,5 @@ PLURALS: Final = (
     plural("Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)"),
     plural("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),
     plural("Option {name!r} requires an argument.", "Option {name!r} requires {nargs} arguments."),
+    plural("{value!r} is not {choice}.", "{value!r} is not one of {choices}."),
 )

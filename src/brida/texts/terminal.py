@@ -27,7 +27,8 @@ def escape(text: str, *, multiline: bool = False) -> str:
     characters, zero-width and filler characters, variation selectors, spaces other than the ordinary
     one, private and unassigned code points, halves of surrogate pairs, and combining marks that do not
     stand on a letter of their script or are the fifth in a row. Letters of every script and emoji pass.
-    With ``multiline`` the text may be a piece of a stream, so it may begin with marks.
+    With ``multiline`` the text is prose and may be a piece of a stream, so it may begin with marks, and
+    what belongs to an emoji passes after a symbol or a digit: the choice of its picture, and its keycap.
 
     A backslash passes as it is, so ``\x1b`` may also be text that somebody wrote so. Where that must
     not be in doubt, escape JSON, as the approval prompt does: JSON doubles every backslash of a string.
@@ -44,7 +45,8 @@ def escape(text: str, *, multiline: bool = False) -> str:
         passes = is_visible(character) or (character == "\n" and multiline)
         if _is_mark(character):
             marks += 1
-            passes = passes and marks <= MARKS_IN_A_ROW and (base is None or _fits(character, base))
+            passes = passes and (base is None or _fits(character, base))
+            passes = marks <= MARKS_IN_A_ROW and (passes or (multiline and _ends_emoji(character, base)))
         else:
             marks, base = 0, character
         if not passes:
@@ -79,6 +81,17 @@ def _fits(mark: str, base: str) -> bool:
     return script in ("COMBINING", unicodedata.name(base, "").partition(" ")[0])
 
 
+def _ends_emoji(mark: str, base: str | None) -> bool:
+    """Whether a mark says only how the symbol before it is drawn; it shows nothing alone."""
+    key = base is None or base in _KEYS
+    if mark == "\u20e3":
+        return key
+    return mark in ("\ufe0e", "\ufe0f") and (key or unicodedata.category(base or " ") in ("So", "Sm"))
+
+
+_KEYS: Final = frozenset("0123456789#*")
+
+
 def _escaped(character: str) -> str:
     code = ord(character)
     if code < 0x100:
@@ -111,13 +124,24 @@ def shorten(text: str, limit: int) -> str:
 
 
 def rows(text: str, columns: int) -> list[str]:
-    """An escaped line in pieces of at most so many columns: all of it, whatever the terminal would do."""
-    pieces = []
-    while text:
-        end = max(1, _fitting(text, columns))
-        pieces.append(text[:end])
-        text = text[end:]
+    """An escaped line in pieces of at most so many columns: all of it, whatever the terminal would do.
+
+    A piece never begins with a mark, which would be lost on the margin; a letter with its marks, or a
+    wide one, makes a piece wider where ``columns`` are fewer than they take.
+    """
+    pieces, start = [], 0
+    while start < len(text):
+        most = start + max(1, _fitting(text[start : start + max(0, columns)], columns))
+        end = next((at for at in range(most, start, -1) if not _begins_with_mark(text, at)), None)
+        if end is None:
+            end = next(at for at in range(most, len(text) + 1) if not _begins_with_mark(text, at))
+        pieces.append(text[start:end])
+        start = end
     return pieces or [""]
+
+
+def _begins_with_mark(text: str, at: int) -> bool:
+    return at < len(text) and _is_mark(text[at])
 
 
 def _fitting(text: str, columns: int) -> int:

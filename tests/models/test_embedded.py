@@ -1,0 +1,513 @@
+"""The embedded model: the real engine where its choices matter, a double of its library where only ours do.
+
+The double keeps what the library promises and where it breaks: it is stateful, and two threads that call
+it at once are an error here, where the real one would hang.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from brida import Agent, ConfigurationError, EmbeddedModel, Limits, tool
+from brida.errors import ModelFault
+from brida.models import embedded
+from support.process import BRIDA, Ran, environment
+from support.validator import problems
+
+TASKS = {
+    "en": "Read the first line of README.md, then tell me what time it is",
+    "es": "Lee la primera línea de README.md, y luego dime qué hora es",
+    "pt": "Leia a primeira linha do README.md, e então me diga que horas são",
+}
+HEADS = {
+    "en": "The embedded model writes no prose",
+    "es": "El modelo integrado no redacta",
+    "pt": "O modelo embutido não redige",
+}
+TWO_TOOLS = ("--tools", "none", "--tools", "get_time", "--tools", "read_file")
+
+# The engine pins a thread of its own to one core and spins: where that core is busy, an answer that takes
+# a third of a second takes ten.
+patient = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "README.md").write_text("# A title\n\nAnd a text.\n")
+    return tmp_path
+
+
+def run(*arguments: str, cwd: Path, home: Path, **more: str) -> Ran:
+    env = environment(HOME=str(home), **more)
+    done = subprocess.run(arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=580)  # fmt: skip
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+# --- the real engine --------------------------------------------------------------------------------------
+
+
+@patient
+@pytest.mark.parametrize("language", TASKS)
+def test_the_default_task_calls_both_tools_and_ends(project, tmp_path_factory, language):
+    home = tmp_path_factory.mktemp("home")
+    task = (*TWO_TOOLS, "--lang", language, "--json", TASKS[language])
+    ran = run(*BRIDA, "run", "--model", "embedded", *task, cwd=project, home=home)
+    outcome = ran.object
+    assert (ran.code, outcome["stop"]["kind"]) == (0, "completed"), ran
+    assert (outcome["turns"], outcome["requests"], outcome["failed_calls"]) == (1, 2, [])
+    assert outcome["text"].startswith(HEADS[language])
+    assert "- read_file: # A title ..." in outcome["text"]
+    assert "- get_time: 20" in outcome["text"]
+    assert outcome["usage"]["complete"] is False
+    assert list(home.iterdir()) == []
+
+
+WATCHED = """
+import asyncio, json, os, sys, threading
+
+NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.sendto", "urllib.Request")
+seen = []
+sys.addaudithook(lambda name, arguments: seen.append(name) if name in NETWORK else None)
+
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == "needle":
+            seen.append({key: os.environ.get(key) for key in ("NEEDLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_OFFLINE")})
+        return None
+
+sys.meta_path.insert(0, AtImport())
+
+from brida import Agent, tool
+
+@tool(impact="read", volatile=True)
+def get_time() -> str:
+    "Get the current date and time."
+    return "2026-12-01T10:00:00+00:00"
+
+@tool(impact="read")
+def read_file(path: str) -> str:
+    "Read a text file in the project directory."
+    return f"content of {path}"
+
+TASKS = ["What time is it?", "Read the file README.md", "Read the file notes.txt"]
+agent = Agent(model="embedded", tools=[get_time, read_file], language="en")
+
+def facts(outcome):
+    calls = [block for message in outcome.messages for block in message["content"] if block["type"] == "tool_use"]
+    return [outcome.stop.kind, outcome.text, [[c["id"], c["name"], c["input"]] for c in calls]]
+
+async def together():
+    return await asyncio.gather(*(agent.run(task) for task in TASKS))
+
+alone = [facts(agent.run_sync(task)) for task in TASKS]
+gathered = [facts(outcome) for outcome in asyncio.run(together())]
+threaded = [None] * len(TASKS)
+def work(index):
+    threaded[index] = facts(agent.run_sync(TASKS[index]))
+threads = [threading.Thread(target=work, args=(index,)) for index in range(len(TASKS))]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+first = agent.run_sync(TASKS[0])
+second = agent.run_sync(TASKS[1], messages=first.messages)
+print(json.dumps({"alone": alone, "gathered": gathered, "threaded": threaded, "seen": seen,
+                  "continued": [facts(second), second.messages[: len(first.messages)] == first.messages]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """One process that runs the same tasks one by one, at once in one event loop, at once in threads."""
+    home, cwd = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("cwd")
+    ran = run(sys.executable, "-c", WATCHED, cwd=cwd, home=home)
+    assert ran.code == 0, ran.err
+    return {**ran.object, "left": [*home.iterdir(), *cwd.iterdir()], "err": ran.err}
+
+
+@patient
+def test_runs_at_once_neither_hang_nor_mix(watched):
+    kinds = [kind for kind, _, _ in watched["alone"]]
+    called = [[(name, arguments) for _, name, arguments in calls] for _, _, calls in watched["alone"]]
+    assert kinds == ["completed"] * 3
+    assert called[0] == [("get_time", {})]
+    assert called[1] == [("read_file", {"path": "README.md"})]
+    assert called[2] == [("read_file", {"path": "notes.txt"})]
+    assert watched["gathered"] == watched["alone"]  # ids included: they follow from the history alone
+    assert watched["threaded"] == watched["alone"]
+
+
+@patient
+def test_a_run_goes_on_from_its_messages(watched):
+    (kind, text, calls), kept = watched["continued"]
+    assert (kind, kept) == ("completed", True)
+    assert [name for _, name, _ in calls] == ["get_time", "read_file"]
+    assert "2026" not in text  # results from before the new task are not told again
+    assert len({call_id for call_id, _, _ in calls}) == 2
+
+
+@patient
+def test_nothing_leaves_the_machine_and_nothing_is_written(watched):
+    assert watched["seen"] == [{"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}]
+    assert watched["left"] == []
+    assert "telemetry" not in watched["err"]
+
+
+# --- a double of its library ------------------------------------------------------------------------------
+
+
+class Library(ModuleType):
+    """Stands for the module ``needle``: answers with ``script(inputs so far)``."""
+
+    def __init__(self, script) -> None:
+        super().__init__("needle")
+        self.script = script
+        self.threads = set()
+        self.heard = []
+        self.made = self.resets = 0
+        self.busy = threading.Lock()
+
+    def _lib(self, generation):
+        assert generation == 3
+
+    def Needle(self, *, tools, auto_date):  # noqa: N802
+        assert auto_date is False
+        self.made += 1
+        return Needle(self, json.loads(tools))
+
+
+class Needle:
+    def __init__(self, library, tools) -> None:
+        self.library, self.tools, self.inputs = library, tools, []
+
+    def reset(self) -> None:
+        self.library.resets += 1
+        self.inputs = []
+
+    def _complete(self, words):
+        assert self.library.busy.acquire(blocking=False), "two threads call the engine"
+        try:
+            self.library.threads.add(threading.get_ident())
+            self.inputs.append(words)
+            self.library.heard.append(tuple(self.inputs))
+            return self.library.script(tuple(self.inputs))
+        finally:
+            self.library.busy.release()
+
+
+def calls(*wanted, confidence=0.9):
+    return {"function_calls": [{"name": name, "arguments": arguments} for name, arguments in wanted], "confidence": confidence}  # fmt: skip
+
+
+NOTHING = {"function_calls": [], "suppressed_calls": [], "confidence": 0.1}
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A maker of doubles. Each has an engine, and so a thread, of its own."""
+
+    def make(script):
+        made = Library(script)
+        monkeypatch.setitem(sys.modules, "needle", made)
+        monkeypatch.setattr(embedded, "ENGINE", embedded._Engine())
+        return made
+
+    return make
+
+
+@tool(impact="read")
+def look(what: str = "") -> str:
+    """Look at something."""
+    return f"seen {what}"
+
+
+def agent(**settings) -> Agent:
+    return Agent(model="embedded", tools=[look], language="en", **settings)
+
+
+def look_once(inputs):
+    """Looks at what the last task names, then ends."""
+    last = inputs[-1]
+    return NOTHING if last.startswith("[") else calls(("look", {"what": last}))
+
+
+def test_runs_that_alternate_are_replayed_from_their_start(library):
+    double = library(look_once)
+    together = agent()
+
+    async def main():
+        return await asyncio.gather(*(together.run(f"task {number}") for number in range(8)))
+
+    for number, outcome in enumerate(asyncio.run(main())):
+        assert outcome.stop.kind == "completed"
+        assert outcome.text.endswith(f"- look: seen task {number}")
+    assert len(double.threads) == 1
+    for inputs in double.heard:  # no conversation ever holds inputs of two runs
+        assert len({text for text in inputs if text.startswith("task")}) == 1
+    assert double.made == 1
+
+
+def test_threads_queue_for_the_one_that_owns_the_engine(library):
+    double = library(look_once)
+    texts = {}
+
+    def work(number):
+        texts[number] = agent().run_sync(f"task {number}").text
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [texts[number].endswith(f"seen task {number}") for number in range(8)] == [True] * 8
+    assert len(double.threads) == 1
+    assert not double.threads & {thread.ident for thread in threads}
+
+
+def test_a_run_alone_is_told_each_input_once(library):
+    double = library(look_once)
+    agent().run_sync("one")
+    assert double.heard == [("one",), ("one", '[{"name": "look", "result": "seen one"}]')]
+    assert double.resets == 0
+
+
+def test_a_run_that_is_continued_goes_on_where_the_engine_is(library):
+    double = library(look_once)
+    first = agent().run_sync("one")
+    second = agent().run_sync("two", messages=first.messages)
+    assert double.resets == 0
+    assert [inputs[-1] for inputs in double.heard][:3] == ["one", '[{"name": "look", "result": "seen one"}]', "two"]  # fmt: skip
+    assert second.text.splitlines()[1:] == ["- look: seen two"]
+
+
+def test_other_tools_make_another_engine(library):
+    double = library(lambda inputs: NOTHING)
+    agent().run_sync("one")
+    Agent(model="embedded", tools=[], language="en").run_sync("one")
+    assert double.made == 2
+
+
+def test_the_same_history_gives_the_same_ids(library):
+    library(lambda inputs: calls(("look", {"what": str(len(inputs))}), ("look", {"what": "x"})))
+    runs = [agent(limits=Limits(max_turns=3)).run_sync("one") for _ in range(2)]
+    ids = [[block["id"] for message in outcome.messages for block in message["content"] if block["type"] == "tool_use"] for outcome in runs]  # fmt: skip
+    assert len(ids[0]) == 8
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 8
+
+
+def test_many_calls_in_one_reply_each_get_their_result(library):
+    library(lambda inputs: NOTHING if len(inputs) > 1 else calls(*[("look", {"what": str(n)}) for n in range(20)]))  # fmt: skip
+    outcome = agent().run_sync("one")
+    assert outcome.stop.kind == "completed"
+    assert [block["content"] for block in outcome.messages[2]["content"]] == [f"seen {n}" for n in range(20)]
+    assert problems({"model": "m", "max_tokens": 1, "tools": [look.definition], "messages": outcome.messages}, paused=True) == []  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [None, [], "what", 3, {"other": 1}, {"what": ["a", {"b": None}]}, {"what": 1.5}])  # fmt: skip
+def test_arguments_of_any_type_make_a_valid_call(library, arguments):
+    library(lambda inputs: NOTHING if len(inputs) > 1 else calls(("look", arguments)))
+    outcome = agent().run_sync("one")
+    asked = outcome.messages[1]["content"][0]
+    assert outcome.stop.kind == "completed"
+    assert asked["input"] == (arguments if isinstance(arguments, dict) else {})
+    assert [note.tool for note in outcome.failed_calls] == (["look"] if isinstance(arguments, dict) else [])
+
+
+def test_a_tool_that_is_not_there_is_told_to_the_model(library):
+    double = library(lambda inputs: NOTHING if len(inputs) > 1 else calls(("fly", {}), (None, {})))
+    outcome = agent().run_sync("one")
+    assert outcome.stop.kind == "completed"
+    assert "error" in json.loads(double.heard[-1][-1])[0]
+    assert "- fly failed:" in outcome.text
+
+
+def test_suppressed_calls_count_before_the_first_result_only(library):
+    suppressed = {"function_calls": [], "suppressed_calls": [{"name": "look", "arguments": {}}], "confidence": 0.2}  # fmt: skip
+    library(lambda inputs: suppressed)
+    outcome = agent().run_sync("one")
+    assert (outcome.stop.kind, outcome.turns) == ("completed", 1)
+
+
+def test_a_call_of_low_confidence_after_a_result_ends_the_run(library):
+    library(lambda inputs: calls(("look", {"what": str(len(inputs))}), confidence=0.2))
+    outcome = agent().run_sync("one")
+    assert (outcome.stop.kind, outcome.turns) == ("completed", 1)
+
+
+def test_a_model_that_asks_the_same_for_ever_is_stopped(library):
+    library(lambda inputs: calls(("look", {})))
+    outcome = agent().run_sync("one")
+    assert (outcome.stop.kind, outcome.turns, len(outcome.pending)) == ("no_progress", 1, 1)
+
+
+def test_no_call_and_no_result_is_a_text_that_says_so(library):
+    library(lambda inputs: NOTHING)
+    outcome = agent().run_sync("one")
+    assert outcome.stop.kind == "completed"
+    assert "found none for this task" in outcome.text
+
+
+def test_an_engine_that_fails_ends_the_run_and_the_next_one_starts_anew(library):
+    broken = threading.Event()
+
+    def script(inputs):
+        if not broken.is_set():
+            broken.set()
+            raise RuntimeError("out of memory")
+        return look_once(inputs)
+
+    double = library(script)
+    outcome = agent().run_sync("one")
+    assert (outcome.stop.kind, outcome.requests) == ("model_error", 1)
+    assert "out of memory" in json.dumps(outcome.stop.detail)
+    assert agent().run_sync("one").stop.kind == "completed"
+    assert double.made == 2
+
+
+class Held:
+    """A script that computes until it is let go."""
+
+    def __init__(self) -> None:
+        self.computing, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, inputs):
+        self.computing.set()
+        self.go.wait(30)
+        return NOTHING
+
+
+@pytest.mark.parametrize("how", ["interrupt", "cancel"])
+def test_a_person_need_not_wait_while_it_computes(library, how):
+    held = Held()
+    library(held)
+
+    async def main():
+        under_way = agent().start("one")
+        await asyncio.to_thread(held.computing.wait)
+        getattr(under_way, how)()
+        return await under_way
+
+    outcome = asyncio.run(main())
+    assert (outcome.stop.kind, held.go.is_set()) == ("interrupted", False)
+    held.go.set()
+    assert agent().run_sync("two").stop.kind == "completed"  # the engine is free again
+
+
+def test_the_deadline_does_not_wait_while_it_computes(library):
+    held = Held()
+    library(held)
+    outcome = agent(limits=Limits(deadline=0.05)).run_sync("one")
+    assert (outcome.stop.kind, held.go.is_set()) == ("deadline", False)
+    held.go.set()
+
+
+def test_a_question_that_was_given_up_is_never_put(library):
+    held = Held()
+    double = library(held)
+    first = threading.Thread(target=agent().run_sync, args=("one",))
+    first.start()
+    held.computing.wait()
+    assert agent(limits=Limits(deadline=0.05)).run_sync("two").stop.kind == "deadline"
+    held.go.set()
+    first.join()
+    agent().run_sync("three")
+    assert [inputs[-1] for inputs in double.heard] == ["one", "three"]
+
+
+def test_an_engine_that_hangs_is_a_model_error_now_and_later(library, monkeypatch):
+    held = Held()
+    library(held)
+    monkeypatch.setattr(embedded, "PATIENCE", 0.05)
+    for _ in range(2):
+        outcome = agent().run_sync("one")
+        assert outcome.stop.kind == "model_error"
+        assert "does not answer" in json.dumps(outcome.stop.detail)
+    held.go.set()
+
+
+def test_patience_grows_with_the_queue(library, monkeypatch):
+    held = Held()
+    library(held)
+    engine = embedded.ENGINE
+    assert engine.ahead == 1
+    conversation = embedded.Conversation("[]", ("one",))
+    answers = [engine.ask(conversation) for _ in range(4)]
+    held.computing.wait()
+    assert engine.ahead == 4
+    held.go.set()
+    assert [answer.result() for answer in answers] == [NOTHING] * 4
+    assert engine.ahead == 1
+
+
+HANGING = """
+import time
+
+class Needle:
+    def __init__(self, **options): pass
+    def reset(self): pass
+    def _complete(self, words):
+        while True:
+            time.sleep(3600)
+
+def _lib(generation): pass
+"""
+
+
+def test_an_engine_that_hangs_does_not_hold_the_process(project, tmp_path_factory):
+    shadow = tmp_path_factory.mktemp("shadow")
+    (shadow / "needle.py").write_text(HANGING)
+    path = os.pathsep.join([str(shadow), environment()["PYTHONPATH"]])
+    ran = run(*BRIDA, "--model", "embedded", "--json", "--deadline", "0.2", "go", cwd=project, home=shadow, PYTHONPATH=path)  # fmt: skip
+    assert (ran.code, ran.object["stop"]["kind"]) == (3, "deadline")
+    assert "Traceback" not in ran.err
+
+
+WAYS_OUT = ("ANTHROPIC_API_KEY", "--base-url")
+BROKEN = {
+    "the package is missing": ("raise ImportError('no module')", "brida[embedded]"),
+    "the wheel has no engine": ("def _lib(generation): raise OSError('no such file')", "no engine for this platform"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_without_an_engine_the_command_line_names_the_ways_out(project, tmp_path_factory, case):
+    source, words = BROKEN[case]
+    shadow = tmp_path_factory.mktemp("shadow")
+    (shadow / "needle.py").write_text(source)
+    path = os.pathsep.join([str(shadow), environment()["PYTHONPATH"]])
+    ran = run(*BRIDA, "--model", "embedded", "--json", "go", cwd=project, home=shadow, PYTHONPATH=path)
+    assert (ran.code, ran.object["stop"]["kind"]) == (2, "configuration_error")
+    for word in (*WAYS_OUT, words):
+        assert word in ran.object["stop"]["detail"]["error"]
+    assert "Traceback" not in ran.err
+
+
+def test_without_an_engine_a_library_call_raises_a_configuration_error(library, monkeypatch):
+    library(look_once)
+    monkeypatch.setitem(sys.modules, "needle", None)
+    with pytest.raises(ConfigurationError, match=r"brida\[embedded\]"):
+        EmbeddedModel().prepare()
+    with pytest.raises(ConfigurationError, match=r"brida\[embedded\]"):
+        agent().run_sync("one")
+
+
+def test_the_environment_is_quiet_before_the_package_is_imported(library, monkeypatch):
+    library(look_once)
+    for name in embedded.QUIET:
+        monkeypatch.setenv(name, "1" if name == "NEEDLE_TELEMETRY" else "0")
+    EmbeddedModel().prepare()
+    assert {name: os.environ[name] for name in embedded.QUIET} == dict(embedded.QUIET)
+
+
+def test_a_fault_of_the_engine_is_not_tried_again(library):
+    double = library(lambda inputs: 1 / 0)
+    with pytest.raises(ModelFault):
+        asyncio.run(embedded._answer(embedded.Conversation("[]", ("one",))))
+    assert agent().run_sync("one").stop.kind == "model_error"
+    assert len(double.heard) == 2
