@@ -39,7 +39,7 @@ from brida.core.state import State
 from brida.core.stops import Stop
 from brida.core.valves import Limits
 from support.loop import FakeTool, environment, null_stop, says, started
-from support.validator import PrefixValidator
+from support.validator import PrefixValidator, problems
 
 LENGTH = int(os.environ.get("BRIDA_ENUMERATION_LENGTH", "6"))
 FULL_LENGTH = 6
@@ -61,7 +61,7 @@ FIRST_MAX_TOKENS, CEILING = 100, 300
 TOOLS = (FakeTool("read"), FakeTool("write", impact="high"))
 ENV = environment(TOOLS, limits=LIMITS)
 
-# --- the alphabet: what comes of request number n -------------------------------------------------------------
+# --- the alphabet: what comes of request number n -------------------------------------------------------
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 SPENT = {"input_tokens": 60, "output_tokens": 20, "cache_read_input_tokens": 20}
@@ -73,15 +73,15 @@ ABANDONED = Fault("abandoned", "a person wants out", again=True, billed=True)
 
 
 def three_calls(n: int, stop: str = "tool_use") -> Reply:
-    """A call that only reads, one that needs an answer (yes, no, yes, no), one of a tool that is not there."""
+    """A call that only reads, one that needs an answer (yes, no, yes, no), one of no tool."""
     calls = ((f"{name[0]}{n}", name, {"p": 1}) for name in ("read", "write", "gone"))
     return says(THOUGHT, *calls, stop=stop, usage=SPENT)
 
 
 def malformed(n: int) -> Reply:
     """Stops for its calls and has none, or two of one id, in turn."""
-    calls = ((f"a{n}", "read", {}), (f"a{n}", "write", {}))
-    return says("I call read()", *(calls if n % 2 == 0 else ()), stop="tool_use", usage=None)
+    twice = [(f"a{n}", "read", {"p": 1})] * 2
+    return says("I call read()", *(twice if n % 2 == 0 else ()), stop="tool_use", usage=None)
 
 
 def pause(n: int) -> Reply:
@@ -147,7 +147,7 @@ ENDS = {
 VALVES = {"max_turns", "max_requests", "max_calls", "max_pauses", "token_budget", "deadline", "no_progress"}
 ALL_STOPS = {*ENDS.values(), *VALVES, "truncated"}
 
-# --- one run, with books of its own ---------------------------------------------------------------------------
+# --- one run, with books of its own ---------------------------------------------------------------------
 
 
 class Walk:
@@ -236,9 +236,7 @@ class Walk:
         assert not self.state.waiting, "all are decided before any runs"
         assert ids <= self.allowed, "only what was allowed runs"
         assert not ids & self.ran, "nothing runs twice"
-        assert len(ids) == 1 or all(call.asked.tool == "read" for call in step.calls), (
-            "only reads run together"
-        )
+        assert {call.asked.tool for call in step.calls} == {"read"} or len(ids) == 1, "only reads together"
         self.ran |= ids
         for call in step.calls:
             self.state.apply(CallFinished(self.now, call.asked.id, "ok", "done"))
@@ -268,6 +266,8 @@ class Walk:
         assert request.max_tokens == sent.max_tokens == self.max_tokens
         assert sent.digest == hashlib.sha256(request.messages[1:-1]).hexdigest()
         self.check_messages(request.messages)
+        if not self.length:
+            assert problems(json.loads(request.body(stream=False))) == []
 
     def check_messages(self, messages: bytes, *, ended: bool = False) -> None:
         """What was sent before is still there, byte for byte, so only what is new needs to be looked at."""
@@ -290,7 +290,10 @@ class Walk:
         assert isinstance(stopped, Stopped)
         state.apply(stopped)
         assert next_step(state, ENV) == Done(stop), "a run stops once"
-        assert ENDS.get(self.kind) == stop.kind or self.may_stop(stop.kind), (self.kind, stop)
+        if self.kind in ENDS:
+            assert stop.kind == ENDS[self.kind]
+        else:
+            assert self.may_stop(stop.kind), (self.kind, stop)
         assert (state.usage.total, state.usage.complete) == (self.tokens, self.complete)
         self.check_messages(state.history.encoded(), ended=True)
         if self.paused and self.kind not in KEPT_AT_THE_END:
@@ -301,32 +304,23 @@ class Walk:
 
     def may_stop(self, kind: str) -> bool:
         """Whether a reply that does not end the run by itself can have ended it like this."""
-        match kind:
-            case "max_turns":
-                return self.kind in CALLS and self.turns == MAX_TURNS
-            case "max_calls":
-                return self.kind in CALLS and self.calls + CALLS[self.kind] > MAX_CALLS
-            case "no_progress":
-                return self.kind in CALLS and self.kind != "new calls"
-            case "max_requests":
-                return not self.attempts and self.requests == MAX_REQUESTS
-            case "max_pauses":
-                return self.pauses == MAX_PAUSES + 1
-            case "token_budget":
-                return self.tokens >= MAX_TOKENS
-            case "deadline":
-                return self.now >= DEADLINE
-            case "truncated":
-                return self.kind == "max_tokens" and self.max_tokens == CEILING
-            case "malformed_reply":
-                return self.kind == "malformed" and self.malformed == 2
-            case "model_error":
-                return self.kind == "lost" and self.attempts == MAX_ATTEMPTS
-            case _:
-                return False
+        turn = CALLS.get(self.kind, 0)
+        reached = {
+            "max_turns": turn and self.turns == MAX_TURNS,
+            "max_calls": turn and self.calls + turn > MAX_CALLS,
+            "no_progress": turn and self.kind != "new calls",
+            "max_requests": not self.attempts and self.requests == MAX_REQUESTS,
+            "max_pauses": self.pauses == MAX_PAUSES + 1,
+            "token_budget": self.tokens >= MAX_TOKENS,
+            "deadline": self.now >= DEADLINE,
+            "truncated": self.kind == "max_tokens" and self.max_tokens == CEILING,
+            "malformed_reply": self.malformed == 2,
+            "model_error": self.kind == "lost" and self.attempts == MAX_ATTEMPTS,
+        }
+        return bool(reached.get(kind))
 
 
-# --- all of them ----------------------------------------------------------------------------------------------
+# --- all of them ----------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -78,7 +78,7 @@ def test_an_end_with_calls_runs_none_and_closes_each():
         "let me",
         [],
     )
-    last = run.state.history.closed_messages()[-1]
+    last = run.closed[-1]
     assert last["content"][0]["tool_use_id"] == "t1"
     assert last["content"][0]["is_error"] is True
 
@@ -92,21 +92,24 @@ def test_a_tool_use_reply_without_good_calls_is_asked_again_once(blocks):
 
 
 def test_a_paused_turn_goes_back_as_it_is_without_a_user_message():
-    pause = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    first, second = (
+        {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+        for call_id in ("s1", "s2")
+    )
     run = Simulation()
     stop = run.run(
-        [says("searching", pause, stop="pause_turn"), says(pause, stop="pause_turn"), says("found")]
+        [says("searching", first, stop="pause_turn"), says(second, stop="pause_turn"), says("found")]
     )
     assert (stop.kind, run.state.text) == ("completed", "searchingfound")
     assert [message["role"] for message in run.messages] == ["user", "assistant", "assistant"]
-    assert run.bodies[1]["messages"][-1]["content"] == [{"type": "text", "text": "searching"}, pause]
+    assert run.bodies[1]["messages"][-1]["content"] == [{"type": "text", "text": "searching"}, first]
 
 
 def test_pauses_are_bounded_by_their_own_count():
     run = Simulation(limits=Limits(max_pauses=1))
     stop = run.run([says("a", stop="pause_turn"), says("b", stop="pause_turn")])
     assert (stop.kind, stop.detail) == ("max_pauses", {"limit": 1, "used": 2})
-    assert [m["role"] for m in run.state.history.closed_messages()] == ["user"]
+    assert [m["role"] for m in run.closed] == ["user"]
 
 
 def test_a_refusal_is_never_asked_again_and_not_kept():
@@ -114,7 +117,7 @@ def test_a_refusal_is_never_asked_again_and_not_kept():
     details = {"category": "x", "explanation": "no"}
     stop = run.run([says(("t1", "read", {})), says(stop="refusal", stop_details=details)])
     assert (stop.kind, stop.exit_code, stop.detail["category"]) == ("refused", 4, "x")
-    assert run.state.history.closed_messages()[-1]["role"] == "user"
+    assert run.closed[-1]["role"] == "user"
 
 
 @pytest.mark.parametrize(

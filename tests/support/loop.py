@@ -1,32 +1,48 @@
 """A driver without a world: carries out the core's steps with scripted replies and made-up tools.
 
 No event loop, no clock, no thread. It does what the local driver does, in the same order, so that the
-core can be tried by itself, millions of times.
+core can be tried by itself, thousands of times a second. Every request that leaves and every ending is
+checked on the way; a test that uses a :class:`Simulation` need not ask for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
     CallFinished,
     Declaration,
     Event,
     Fault,
+    Impact,
     Lost,
+    Question,
     Received,
     Reply,
     Said,
     Started,
+    Stopped,
+    StopRequested,
     Waited,
+    decode_event,
+    encode_event,
 )
+from brida.core.request import Request
 from brida.core.run import Ask, Done, Env, Execute, Send, Step, Wait, next_step
-from brida.core.state import Call, State
+from brida.core.state import Call, State, fold
 from brida.core.stops import Stop
+from brida.core.usage import Usage, read_partial_usage, read_usage
 from brida.core.valves import Gates, Limits
+from support.validator import PrefixValidator
 
+Model = Callable[[dict[str, Any]], Reply | Fault]
+"""Makes the reply from the body of the request."""
 
 USAGE = {"input_tokens": 10, "output_tokens": 5}
+INTERRUPTED = Stop("interrupted")
+MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class FakeTool:
 
     name: str
     run: Callable[[Mapping], str] = lambda arguments: "done"
-    impact: str = "read"
+    impact: Impact = "read"
     impact_declared: bool = True
     polls: bool = False
     volatile: bool = False
@@ -54,13 +70,13 @@ class FakeTool:
         return Declaration(self.name, definition, self.impact, self.polls, self.volatile)
 
 
-def started(tools: Iterable[FakeTool] = (), **settings: object) -> Started:
+def started(tools: Iterable[FakeTool] = (), **settings: Any) -> Started:
     values = {"model": "m", "max_tokens": 100, "max_tokens_ceiling": 400, "run_id": "r", "at": 0.0}
     return Started(tools=tuple(tool.declaration for tool in tools), **{**values, **settings})
 
 
 def environment(
-    tools: Iterable[FakeTool] = (), *, limits: Limits | None = None, valves=None, **settings
+    tools: Iterable[FakeTool] = (), *, limits: Limits | None = None, valves: Mapping | None = None, **settings
 ) -> Env:
     limits = limits or Limits()
     gates = Gates.of(limits, **(valves or {}))
@@ -69,61 +85,80 @@ def environment(
 
 @dataclass
 class Simulation:
-    """One run over the core. ``replies`` are consumed one an attempt; a function makes them instead."""
+    """One run over the core. ``replies`` are consumed one an attempt; a function makes them instead.
+
+    ``answer`` is the person: True, False or ``(allow, session, reason)``; yes where it is None.
+    ``seconds`` pass with every event; a tool, a model or a person takes more by adding to ``now``.
+    ``interrupt_after``: the number of events after which somebody wants the run to stop.
+    """
 
     tools: tuple[FakeTool, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    settings: Mapping[str, object] = field(default_factory=dict)
-    start: Mapping[str, object] = field(default_factory=dict)
-    answer: Callable | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, Any] = field(default_factory=dict)
+    answer: Callable[[Question], Any] | None = None
     seconds: float = 0.01
     valves: Mapping | None = None
+    interrupt_after: int | None = None
 
     def __post_init__(self) -> None:
         self.env = environment(self.tools, limits=self.limits, valves=self.valves, **self.settings)
         self.events: list[Event] = []
-        self.bodies: list[dict] = []
+        self.bodies: list[dict[str, Any]] = []
         self.ran: list[tuple[str, Mapping]] = []
+        self.groups: list[list[str]] = []
+        self.questions: list[Question] = []
         self.waits: list[float] = []
+        self.spent = Usage()
         self.now = 0.0
+        self._validator = PrefixValidator()
         begin = started(self.tools, **self.start)
         self.state = State(begin)
         self.events.append(begin)
 
-    def run(self, replies, text: str = "task", *, interrupt_after: type | None = None) -> Stop:
-        self.learn(Said(0.0, text))
+    def run(self, replies: Iterable[Reply | Fault] | Model, text: str = "task") -> Stop:
         script = iter(replies) if not callable(replies) else None
-        while True:
+        model: Model = replies if callable(replies) else lambda body: next(script)  # type: ignore[arg-type]
+        self.learn(Said(0.0, text))
+        for _ in range(MOST_STEPS):
             step = next_step(self.state, self.env)
-            if isinstance(step, Done):
-                self.learn(*step.events)
-                return step.stop
+            assert step == next_step(self.state, self.env), "the same question, the same answer"
             self.learn(*step.events)
-            self.do(step, lambda body: replies(body) if script is None else next(script))
+            if isinstance(step, Done):
+                self.check_end(step)
+                return step.stop
+            self.do(step, model)
+        raise AssertionError("it goes on and on")
 
-    def do(self, step: Step, model: Callable) -> None:
+    def do(self, step: Step, model: Model) -> None:
         match step:
             case Send():
                 body = step.request.as_dict()
+                self.check_request(body)
                 self.bodies.append(body)
                 said = model(body)
+                self.spent += spent_by(said, step.request)
                 self.learn(Lost(0, said) if isinstance(said, Fault) else Received(0, said))
             case Wait():
                 self.waits.append(step.seconds)
                 self.now += step.seconds
                 self.learn(Waited(0, step.seconds))
             case Ask():
-                question = step.questions[0]
-                said = self.answer(question) if self.answer else (True, False, "")
-                allow, session, reason = said if isinstance(said, tuple) else (said, False, "")
-                self.learn(Answered(0, question.call_id, question.digest, allow, "test", reason, session))
+                self.ask(step.questions[0])
             case Execute():
+                self.groups.append([call.asked.tool for call in step.calls])
                 for call in step.calls:
                     self.learn(self.execute(call))
 
+    def ask(self, question: Question) -> None:
+        self.questions.append(question)
+        said = self.answer(question) if self.answer else True
+        allow, session, reason = said if isinstance(said, tuple) else (said, False, "")
+        self.learn(Answered(0, question.call_id, question.digest, allow, "test", reason, session))
+
     def execute(self, call: Call) -> CallFinished:
         self.ran.append((call.asked.tool, call.asked.arguments))
-        tool = self.env.tools[call.asked.tool]
+        tool = next(tool for tool in self.tools if tool.name == call.asked.tool)
         try:
             return CallFinished(0, call.asked.id, "ok", tool.run(call.asked.arguments))
         except Exception as error:
@@ -135,11 +170,59 @@ class Simulation:
             stamped = replace(event, at=self.now)
             self.state.apply(stamped)
             self.events.append(stamped)
+            if len(self.events) == self.interrupt_after:
+                self.learn(StopRequested(0, INTERRUPTED))
+
+    # -- what must hold in every test
+
+    def check_request(self, body: dict[str, Any]) -> None:
+        paused = any(
+            isinstance(event, Received) and event.reply.stop_reason in ("pause_turn", "compaction")
+            for event in self.events
+        )
+        assert self._validator.check_body(body, paused=paused) == []
+
+    def check_end(self, done: Done) -> None:
+        """One stop, the books in order, a history to go on from, and the same again from the journal."""
+        assert [event.stop for event in self.events if isinstance(event, Stopped)] == [done.stop]
+        assert next_step(self.state, self.env) == Done(done.stop)
+        assert self.state.usage == self.spent, "the sum over all attempts"
+        if closed := self.closed:
+            assert PrefixValidator().extend(closed, paused=True) == []
+        again = fold(decode_event(encode_event(event)) for event in self.events)
+        assert again.history.encoded() == self.state.history.encoded()
+        assert (again.stop, again.usage, again.text) == (self.state.stop, self.state.usage, self.state.text)
+
+    # -- what a test asks for
 
     @property
-    def messages(self) -> list[dict]:
+    def messages(self) -> list[dict[str, Any]]:
         """The messages of the last request."""
         return self.bodies[-1]["messages"]
+
+    @property
+    def closed(self) -> list[dict[str, Any]]:
+        """The messages as a caller can go on from."""
+        return self.state.history.closed_messages()
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """Every result in the closed history, in order."""
+        return [
+            block
+            for message in self.closed
+            if message["role"] == "user"
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        ]
+
+
+def spent_by(said: Reply | Fault, request: Request) -> Usage:
+    """What one attempt adds to the usage; where the server says nothing, a token for each byte."""
+    if isinstance(said, Fault):
+        return read_partial_usage(said.usage, billed=said.billed)
+    size = len(request.head.encoded) + len(request.messages[1:-1])
+    return read_usage(said.usage, request_bytes=size, reply_bytes=len(encode(said.content)))
 
 
 def says(*blocks, stop: str = "", usage: Mapping | None = USAGE, **more) -> Reply:

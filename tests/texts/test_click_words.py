@@ -2,9 +2,10 @@
 
 import gettext
 
+import click
 import pytest
 
-from brida.texts.catalogue import DOMAIN, LOCALE
+from brida.texts.catalogue import DOMAIN, LOCALE, install_for_command_line
 from brida.texts.click_words import PLURALS, WORDS
 from support.process import brida
 
@@ -58,6 +59,42 @@ def test_an_error_of_use_is_translated(tmp_path, locale, arguments):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith({"es": "Error: ", "pt": "Erro: "}[locale[:2]])
     assert english_in(ran.err.replace("--json", ""), locale[:2]) == []
+
+
+@pytest.fixture
+def global_domain(monkeypatch):
+    """Gives gettext's global domain and the language back after the test."""
+    before = gettext.textdomain()
+    monkeypatch.setenv("LANGUAGE", "en")
+    yield
+    gettext.textdomain(before)
+
+
+@pytest.mark.usefixtures("global_domain")
+@pytest.mark.parametrize(
+    "language, given, words",
+    [
+        ("en", ["--size", "x"], "'x' is not one of 'small', 'large'."),
+        (
+            "es",
+            ["--size", "x"],
+            "Valor no válido para '--size': 'x' no es uno de estos valores: 'small', 'large'.",
+        ),
+        (
+            "pt",
+            ["--size", "x"],
+            "Valor inválido para '--size': 'x' não é um destes valores: 'small', 'large'.",
+        ),
+        ("es", [], "Falta la opción '--size'. Elige entre:\n\tsmall,\n\tlarge"),
+        ("pt", [], "Falta a opção '--size'. Escolha entre:\n\tsmall,\n\tlarge"),
+    ],
+)
+def test_a_wrong_or_missing_choice_is_told_in_the_language_that_is_installed(language, given, words):
+    size = click.Option(["--size"], type=click.Choice(["small", "large"]), required=True)
+    install_for_command_line(language)
+    with pytest.raises(click.UsageError) as caught:
+        click.Command("buy", params=[size]).main(given, standalone_mode=False)
+    assert words in caught.value.format_message()
 
 
 @pytest.mark.parametrize("language", ["es", "pt"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brida.texts.terminal import MARKS_IN_A_ROW, escape, for_encoding, is_visible, shorten
+from brida.texts.terminal import MARKS_IN_A_ROW, escape, for_encoding, is_visible, rows, shorten
 
 ANY_CHARACTER = st.integers(0, sys.maxunicode).map(chr)
 """Halves of surrogate pairs too, which Hypothesis leaves out by itself."""
@@ -40,7 +40,8 @@ def read_back(shown: str) -> str:
 @given(TEXT, st.booleans())
 def test_nothing_is_left_that_does_not_show_itself(text, multiline):
     shown = escape(text, multiline=multiline)
-    assert [one for one in shown if not is_visible(one) and not (multiline and one == "\n")] == []
+    passing = "\n\ufe0e\ufe0f" if multiline else ""
+    assert [one for one in shown if not is_visible(one) and one not in passing] == []
 
 
 @given(TEXT)
@@ -164,6 +165,31 @@ def test_a_piece_of_a_stream_may_begin_with_the_mark_of_a_letter_in_the_piece_be
     assert escape("\n\u0301", multiline=True) == "\n\\u0301"
 
 
+@pytest.mark.parametrize(
+    "text", ["⚠\ufe0f", "❤\ufe0f!", "↔\ufe0e", "1\ufe0f\u20e3 2\ufe0f\u20e3", "#\u20e3", "\ufe0f x"]
+)
+def test_in_prose_what_belongs_to_an_emoji_passes_and_on_one_line_it_is_shown(text):
+    assert escape(text, multiline=True) == text
+    assert r"\ufe0" in escape(text) or r"\u20e3" in escape(text)
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("a\ufe0f", r"a\ufe0f"),
+        ("a\u20e3", "a\u20e3"),
+        ('"\ufe0f', r'"\ufe0f'),
+        ("\n\ufe0f", "\n\\ufe0f"),
+        ("⚠\u20e3", r"⚠\u20e3"),
+        ("⚠\U000e0100", r"⚠\U000e0100"),
+        ("⚠" + "\ufe0f" * 5, "⚠" + "\ufe0f" * 4 + r"\ufe0f"),
+        ("⚠\u200b\ufe0f", r"⚠\u200b\ufe0f"),
+    ],
+)
+def test_in_prose_a_selector_that_belongs_to_nothing_is_shown(text, shown):
+    assert escape(text, multiline=True) == shown
+
+
 def test_of_the_control_characters_only_the_line_feed_passes_and_only_where_lines_are_wanted():
     assert escape("a\r\nb\tc\vd\x85e", multiline=True) == "a\\r\nb\\tc\\x0bd\\x85e"
     assert escape("a\r\nb") == r"a\r\nb"
@@ -221,6 +247,40 @@ def test_a_cut_never_falls_within_an_escape_of_a_text(text, limit):
 )
 def test_where_a_line_is_cut(line, limit, cut):
     assert shorten(line, limit) == cut
+
+
+@given(TEXT, st.integers(10, 60))
+def test_rows_hold_the_whole_line_and_keep_to_the_columns(text, most):
+    line = escape(text)
+    pieces = rows(line, most)
+    assert "".join(pieces) == line
+    assert all(columns(piece) <= most for piece in pieces)
+    assert all(pieces) or pieces == [""]
+
+
+@given(st.text(st.sampled_from("e中\u0301\u0915\u093f\u1100\u1161x")), st.integers(-1, 12))
+def test_a_row_never_begins_with_the_mark_of_the_row_before(text, most):
+    line = escape(text)
+    pieces = rows(line, most)
+    assert "".join(pieces) == line
+    assert [piece for piece in pieces[1:] if unicodedata.category(piece[0]) in ("Mn", "Mc")] == []
+    assert not any("\u1160" <= piece[0] <= "\u11ff" for piece in pieces[1:])
+
+
+@pytest.mark.parametrize(
+    "line, most, pieces",
+    [
+        ("", 5, [""]),
+        ("abcde", 5, ["abcde"]),
+        ("abcdef", 5, ["abcde", "f"]),
+        ("abc中d", 4, ["abc", "中d"]),
+        ("abcde\u0301f", 5, ["abcd", "e\u0301f"]),
+        ("e\u0301e\u0301", 1, ["e\u0301", "e\u0301"]),
+        ("中", 1, ["中"]),
+    ],
+)
+def test_where_a_line_is_broken_into_rows(line, most, pieces):
+    assert rows(line, most) == pieces
 
 
 @given(TEXT, st.sampled_from(["ascii", "latin-1", "cp1252", "utf-8", "no such encoding", "", "a\0b", "hex"]))

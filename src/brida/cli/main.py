@@ -49,10 +49,13 @@ def _run(given: list[str], screen: Screen) -> int:
 
 
 def _catalogue(given: list[str]) -> Catalogue:
+    wanted = _value_of("--lang", given)
     try:
-        language = choose_language(_value_of("--lang", given), os.environ)
+        language = choose_language(wanted, os.environ)
     except ValueError as error:
-        raise ConfigurationError(f"--lang: {error}") from error
+        say = Catalogue.for_language(choose_language(None, os.environ))
+        words = say("--lang: {language} is not spoken here: it is en, es or pt", language=wanted)
+        raise ConfigurationError(words) from error
     install_for_command_line(language)
     return Catalogue.for_language(language)
 

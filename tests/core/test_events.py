@@ -1,0 +1,110 @@
+"""The codec: every event comes back as it was, and what is not known is refused."""
+
+import dataclasses
+import json
+import types
+import typing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brida.core.encoding import Block
+from brida.core.events import KINDS, VERSION, Received, Reply, Said, decode_event, encode_event, to_json
+from brida.core.stops import STOP_CLASSES, Stop
+from support.loop import FakeTool, says, started
+from support.strategies import json_objects, texts
+
+SIMPLE = {
+    str: texts,
+    int: st.integers(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    Block: json_objects,
+    typing.Mapping[str, object]: json_objects,
+}
+
+
+def values_of(hint):
+    """Any value that a field with this type may hold."""
+    if hint is Stop:
+        return st.builds(Stop, st.sampled_from(list(STOP_CLASSES)), json_objects)
+    if dataclasses.is_dataclass(hint):
+        fields = {name: values_of(of) for name, of in typing.get_type_hints(hint).items()}
+        return st.builds(hint, **fields)
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return st.sampled_from(parts)
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of(st.none() if part is type(None) else values_of(part) for part in parts)
+    if origin is tuple:
+        return st.lists(values_of(parts[0]), max_size=2).map(tuple)
+    if hint in SIMPLE:
+        return SIMPLE[hint]
+    return json_objects
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@given(st.data())
+def test_every_event_comes_back_as_it_was(kind, data):
+    event = data.draw(values_of(kind))
+    line = encode_event(event)
+    assert b"\n" not in line
+    assert decode_event(line) == event
+    assert decode_event(line.decode()) == event
+
+
+def test_every_event_names_its_kind_and_version_first():
+    assert list(to_json(Said(0.0, "hi")))[:2] == ["kind", "version"]
+    assert json.loads(encode_event(Said(0.5, "hi"))) == {
+        "kind": "Said",
+        "version": VERSION,
+        "at": 0.5,
+        "text": "hi",
+    }
+
+
+def test_what_the_harness_does_not_know_in_a_block_is_kept():
+    reply = Reply(({"type": "brand_new", "x": {"z": 1, "a": [None]}},), "end_turn", {"new_counter": 1})
+    line = encode_event(Received(0.0, reply))
+    assert b'"x":{"z":1,"a":[null]}' in line
+    assert decode_event(line) == Received(0.0, reply)
+
+
+def test_tuples_and_nested_records_come_back_as_such():
+    event = started((FakeTool("a"),), stop_sequences=("x",), messages=({"role": "user", "content": "hi"},))
+    again = decode_event(encode_event(event))
+    assert again == event
+    assert isinstance(again.stop_sequences, tuple)
+    assert again.tools[0].name == "a"
+
+
+GOOD = to_json(Said(0.0, "hi"))
+RECEIVED = to_json(Received(0.0, says("hi")))
+
+
+@pytest.mark.parametrize(
+    "record, complaint",
+    [
+        ({**GOOD, "version": VERSION + 1}, "version"),
+        ({**GOOD, "version": None}, "version"),
+        ({key: value for key, value in GOOD.items() if key != "version"}, "version"),
+        ([1], "version"),
+        ("text", "version"),
+        ({**GOOD, "kind": "Sung"}, "kind: 'Sung' is unknown"),
+        ({"version": VERSION, "at": 0.0}, "kind"),
+        ({**GOOD, "loud": True}, "unknown field 'loud'"),
+        ({**RECEIVED, "reply": {**RECEIVED["reply"], "mood": 1}}, "Reply: unknown field 'mood'"),  # type: ignore[dict-item]
+        ({"kind": "Said", "version": VERSION, "at": 0.0}, "Said: .*text"),
+        ({**RECEIVED, "reply": "text"}, "Reply: expected an object"),
+        ({"kind": "StopRequested", "version": VERSION, "at": 0.0, "stop": {"kind": "tired"}}, "no way to stop"),
+    ],
+)
+def test_a_record_that_is_not_known_whole_is_refused(record, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        decode_event(json.dumps(record))
+
+
+def test_a_line_that_is_no_json_is_refused():
+    with pytest.raises(ValueError, match="Expecting"):
+        decode_event(b'{"kind": "Said"')

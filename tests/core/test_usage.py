@@ -1,0 +1,92 @@
+"""Counters: added once, never taken for zero where they are missing or lie."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brida.core.usage import TOKENS, Meter, Usage, read_partial_usage, read_usage
+
+COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+ODD = (None, -1, True, False, 1.0, "7", [], {})
+good = st.integers(0, 10**12)
+counters = st.fixed_dictionaries(
+    {}, optional={name: good | st.sampled_from(ODD) for name in (*COUNTERS, "new_counter")}
+)
+
+
+def read(raw, *, request_bytes=1_000, reply_bytes=100):
+    return read_usage(raw, request_bytes=request_bytes, reply_bytes=reply_bytes)
+
+
+def test_the_servers_counters_are_taken_as_they_are():
+    raw = dict(zip(COUNTERS, (3, 550, 12_304, 7), strict=True))
+    usage = read(raw)
+    assert usage == Usage(3, 550, 12_304, 7, complete=True)
+    assert usage.total == 3 + 550 + 12_304 + 7
+
+
+def test_counters_of_the_cache_may_be_left_out():
+    assert read({"input_tokens": 1, "output_tokens": 2}) == Usage(1, 2)
+    assert read({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": None}) == Usage(1, 2)
+
+
+@pytest.mark.parametrize("raw", [None, {}, {"new_counter": 3}])
+def test_without_usage_a_token_is_counted_for_each_byte(raw):
+    assert read(raw) == Usage(1_000, 100, complete=False)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_input_counts_the_bytes_of_the_request(odd):
+    assert read({"input_tokens": odd, "output_tokens": 5}) == Usage(1_000, 5, complete=False)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_output_counts_the_bytes_of_the_reply(odd):
+    assert read({"input_tokens": 5, "output_tokens": odd}) == Usage(5, 100, complete=False)
+
+
+@pytest.mark.parametrize("name", COUNTERS[2:])
+@pytest.mark.parametrize("odd", ODD[1:])
+def test_an_odd_counter_of_the_cache_makes_the_whole_input_an_upper_bound(name, odd):
+    raw = {"input_tokens": 5, "output_tokens": 5, "cache_read_input_tokens": 3, name: odd}
+    assert read(raw) == Usage(1_000, 5, complete=False)
+
+
+def test_huge_counters_are_counted_exactly():
+    assert read({"input_tokens": 10**30, "output_tokens": 1}).total == 10**30 + 1
+
+
+@given(counters)
+def test_no_counter_is_ever_negative_and_a_guess_is_never_called_complete(raw):
+    usage = read(raw)
+    assert min(usage.input_tokens, usage.output_tokens, usage.total) >= 0
+    sound = all(
+        (type(raw.get(name)) is int and raw[name] >= 0) or (name.startswith("cache") and raw.get(name) is None)
+        for name in COUNTERS
+    )
+    assert usage.complete is sound
+    if sound:
+        assert usage.total == sum(raw.get(name) or 0 for name in COUNTERS)
+
+
+@given(counters, st.booleans())
+def test_of_a_lost_attempt_what_is_known_counts(raw, billed):
+    usage = read_partial_usage(raw, billed=billed)
+    known = [raw[n] for n in COUNTERS if type(raw.get(n)) is int and raw[n] >= 0]
+    assert usage.total == sum(known)
+    assert usage.complete is not billed
+
+
+def test_of_a_lost_attempt_nothing_may_be_known():
+    assert read_partial_usage(None, billed=False) == Usage()
+
+
+def test_a_later_attempt_never_erases_what_is_known():
+    total = Usage(1, 2, 3, 4, complete=False) + Usage(10, 20, 30, 40)
+    assert total == Usage(11, 22, 33, 44, complete=False)
+    assert Usage() + Usage() == Usage()
+
+
+def test_a_meter_prices_each_counter():
+    assert Meter(1, 10, 100, 1_000)(Usage(1, 2, 3, 4)) == 4_321
+    assert TOKENS(Usage(1, 2, 3, 4)) == 10
