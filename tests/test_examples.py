@@ -28,6 +28,7 @@ def run(example: str, server: Server, cwd: Path, task: str = TASK) -> Ran:
         env=environment(ANTHROPIC_BASE_URL=server.base_url, BRIDA_MODEL="claude-sonnet-5"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        check=False,
         timeout=50,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -9,8 +9,11 @@ import logging
 import re
 import subprocess
 import sys
+import tomllib
 import typing
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +21,8 @@ import brida
 from brida import Agent, Answer, Limits, Outcome, Policy, Question, Rule, ScriptedModel, Stop, reply, tool_use
 from brida.core.stops import EXIT_CODES, STOP_CLASSES, StopClass
 from brida.core.valves import REPLY_CEILING
-from brida.models.anthropic import AnthropicModel
-from support.process import BRIDA, brida as run_brida, environment
+from support.process import brida as run_brida
+from support.process import environment
 from support.script import asks, says
 from support.script import tool_use as call
 from support.server import Server
@@ -37,7 +40,8 @@ def test_the_public_names_are_sorted_and_complete():
     assert len(set(brida.__all__)) == len(brida.__all__)
     tree = ast.parse(Path(brida.__file__).read_text(encoding="utf-8"))
     (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
-    imported = {alias.asname: node.module for node in typed.body for alias in node.names}
+    statements = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
+    imported = {str(alias.asname): str(node.module) for node in statements for alias in node.names}
     assert sorted(imported) == brida.__all__  # what a type checker sees is what there is
     for name, home in imported.items():
         assert getattr(importlib.import_module(home), name) is getattr(brida, name)
@@ -69,7 +73,18 @@ def test_every_public_name_can_be_imported_by_star():
 
 # --- what an import costs ---------------------------------------------------------------------------------
 
-HEAVY = ("anthropic", "asyncio", "click", "concurrent.futures", "httpx2", "inspect", "logging", "needle", "pydantic", "ssl")  # fmt: skip
+HEAVY = (
+    "anthropic",
+    "asyncio",
+    "click",
+    "concurrent.futures",
+    "httpx2",
+    "inspect",
+    "logging",
+    "needle",
+    "pydantic",
+    "ssl",
+)
 
 LOOK = """
 import json, sys, threading
@@ -94,7 +109,8 @@ def imported(tmp_path_factory):
     """What a fresh process sees of ``import brida``."""
     folder = tmp_path_factory.mktemp("empty")
     env = environment(HOME=str(folder), PYTHONDONTWRITEBYTECODE="1")
-    done = subprocess.run([sys.executable, "-S", "-c", LOOK], cwd=folder, env=env, capture_output=True, text=True, timeout=50, check=True)  # fmt: skip
+    look = [sys.executable, "-S", "-c", LOOK]
+    done = subprocess.run(look, cwd=folder, env=env, capture_output=True, text=True, timeout=50, check=True)
     assert (done.stderr, list(folder.iterdir())) == ("", [])
     return json.loads(done.stdout)
 
@@ -111,24 +127,30 @@ def test_importing_the_package_does_nothing(imported):
 def test_no_log_handler_is_ever_put_in_place():
     for name in brida.__all__:
         getattr(brida, name)
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("brida")]
+    loggers = [
+        logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("brida")
+    ]
     assert [logger for logger in loggers if logger.handlers] == []
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_the_command_line_answers_simple_questions_without_the_heavy_packages(tmp_path, flag):
-    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "brida", flag], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50)  # fmt: skip
-    assert done.returncode == 0
+    ask = [sys.executable, "-X", "importtime", "-m", "brida", flag]
+    done = subprocess.run(
+        ask, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=50, check=True
+    )
     assert done.stdout.strip()
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "brida.cli.main" in modules
     assert modules & {"anthropic", "pydantic", "needle", "httpx2", "asyncio"} == set()
 
 
-def test_the_version_is_the_installed_one(tmp_path):
+def test_the_version_is_the_projects(tmp_path):
     ran = run_brida("--version", cwd=tmp_path)
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.search(r'^version = "(.+)"$', project, re.MULTILINE).group(1) in ran.out
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    installed = any(metadata.distributions(name="brida"))
+    version = project["project"]["version"] if installed else "(from its source, not installed)"
+    assert (ran.code, ran.out) == (0, f"brida {version}\n")
 
 
 # --- the README -------------------------------------------------------------------------------------------
@@ -169,7 +191,7 @@ def test_the_readmes_scripted_model_says_what_is_written():
 
 
 def limits_table() -> dict[str, tuple[str, str, str]]:
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*) ?\| ([^|]+) \|$", README, re.MULTILINE)
     return {row[0].strip(): (row[1].strip(), row[2].strip(), row[3].strip()) for row in rows}
 
 
@@ -182,7 +204,9 @@ def test_the_readmes_limits_are_the_defaults(tmp_path):
     assert table["attempts of one request"][0].startswith(f"{limits.max_attempts}, ")
     assert table["calls"][0] == str(limits.max_calls)
     assert table["pauses (`pause_turn`)"][0] == str(limits.max_pauses)
-    assert table["size of a reply"][0] == f"{max_tokens:,} tokens, doubled after a cut up to {REPLY_CEILING:,}"
+    assert (
+        table["size of a reply"][0] == f"{max_tokens:,} tokens, doubled after a cut up to {REPLY_CEILING:,}"
+    )
     assert table["tokens of the run"][0] == f"{limits.max_tokens_total:,}"
     assert (table["seconds of work"][0], limits.deadline) == ("off", None)
     assert (table["walking in place"][0], limits.no_progress) == ("on", True)
@@ -203,21 +227,33 @@ def test_every_flag_of_the_readme_is_a_flag(tmp_path):
 def test_every_exit_code_of_the_readme_is_one():
     table = {int(code) for code in re.findall(r"^\| (\d+) \| ", README, re.MULTILINE)}
     assert table <= set(EXIT_CODES.values())
-    later = {"parked", "busy"}  # no run of this version ends so from the command line
-    assert set(EXIT_CODES.values()) - table == {EXIT_CODES[name] for name in later}
+    later = {EXIT_CODES["parked"], EXIT_CODES["busy"]}  # no run of this version ends so
+    assert set(EXIT_CODES.values()) - table == later
 
 
 def test_every_link_of_the_pages_leads_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     missing = [
         f"{page.relative_to(ROOT)} -> {target}"
-        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")]
+        for page in pages
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
-    ]  # fmt: skip
+    ]
     assert missing == []
 
 
 # --- the other pages --------------------------------------------------------------------------------------
+
+
+FIELDS = re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ", OUTCOME_PAGE.partition("| class |")[0], re.MULTILINE)
+TYPES: dict[str, Any] = {
+    "integer": int,
+    "text": str,
+    "object": dict,
+    "number": int | float,
+    "null": type(None),
+    "list of calls": list,
+}
 
 
 def finished() -> Outcome:
@@ -225,29 +261,28 @@ def finished() -> Outcome:
 
 
 def test_the_outcomes_page_lists_exactly_its_fields():
-    head = OUTCOME_PAGE.partition("| class |")[0]
-    cells = re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ", head, re.MULTILINE)
-    listed = [name for cell, _ in cells for name in re.findall(r"`([\w.]+)`", cell)]
-    there = []
-    for name, value in finished().to_json().items():
+    listed = [name for cell, _ in FIELDS for name in re.findall(r"`([\w.]+)`", cell)]
+    there: list[str] = []
+    outcome: Any = finished().to_json()
+    for name, value in outcome.items():
         there += [f"{name}.{inner}" for inner in value] if name == "stop" else [name]
     assert sorted(listed) == sorted(there)
-    (usage,) = re.findall(r"^\| `usage` .*$", OUTCOME_PAGE, re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", usage)) - {"usage"} == set(finished().to_json()["usage"])
+    (usage,) = re.findall(r"^\| `usage` \| object .*$", OUTCOME_PAGE, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", usage)) - {"usage"} == set(outcome["usage"])
     (note,) = re.findall(r"A call is `\{(.*)\}`", OUTCOME_PAGE)
-    outcome = Agent(model=ScriptedModel([reply(tool_use("t", "no_tool")), reply("x")]), language="en").run_sync("go")
-    assert re.findall(r'"(\w+)":', note) == list(outcome.to_json()["failed_calls"][0])
+    model = ScriptedModel([reply(tool_use("t", "no_tool")), reply("x")])
+    failed: Any = Agent(model=model, language="en").run_sync("go").to_json()["failed_calls"]
+    assert re.findall(r'"(\w+)":', note) == list(failed[0])
 
 
 def test_the_outcomes_page_has_the_types_it_says():
     outcome = finished().to_json()
-    types = {"integer": int, "text": str, "object": dict, "number": (int, float), "null": type(None), "list of calls": list}  # fmt: skip
-    for cell, kind in re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ", OUTCOME_PAGE.partition("| class |")[0], re.MULTILINE):  # fmt: skip
+    for cell, kind in FIELDS:
         for name in re.findall(r"`([\w.]+)`", cell):
-            value = outcome
+            value: Any = outcome
             for part in name.split("."):
                 value = value[part]
-            assert any(isinstance(value, types[one]) for one in kind.strip().split(" or ")), name
+            assert any(isinstance(value, TYPES[one]) for one in kind.strip().split(" or ")), name
 
 
 def test_the_outcomes_page_lists_exactly_the_stops():
@@ -262,12 +297,11 @@ def test_the_outcomes_page_lists_exactly_the_stops():
 
 def test_the_transitions_page_is_what_the_table_says():
     check = [sys.executable, str(ROOT / "scripts" / "transitions.py"), "--check"]
-    done = subprocess.run(check, env=environment(), capture_output=True, text=True, timeout=50)
+    done = subprocess.run(check, env=environment(), capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_names_of_the_readme_are_what_a_user_can_type():
-    """Hooks of the documented forms work: an approver that answers, rules as objects, an async approver."""
+def test_rules_can_be_objects_and_an_approver_can_be_async():
 
     async def approve(question: Question) -> Answer:
         return Answer(False, reason=question.tool)
@@ -282,5 +316,3 @@ def test_the_names_of_the_readme_are_what_a_user_can_type():
     agent = Agent(model=model, tools=[send], policy=policy, approve=approve, language="en")
     outcome = asyncio.run(agent.run("go"))
     assert [note.tool for note in outcome.declined] == ["send"]
-    assert issubclass(AnthropicModel, object)
-    assert BRIDA[-1] == "brida"

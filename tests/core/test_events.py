@@ -97,7 +97,10 @@ RECEIVED = to_json(Received(0.0, says("hi")))
         ({**RECEIVED, "reply": {**RECEIVED["reply"], "mood": 1}}, "Reply: unknown field 'mood'"),  # type: ignore[dict-item]
         ({"kind": "Said", "version": VERSION, "at": 0.0}, "Said: .*text"),
         ({**RECEIVED, "reply": "text"}, "Reply: expected an object"),
-        ({"kind": "StopRequested", "version": VERSION, "at": 0.0, "stop": {"kind": "tired"}}, "no way to stop"),
+        (
+            {"kind": "StopRequested", "version": VERSION, "at": 0.0, "stop": {"kind": "tired"}},
+            "no way to stop",
+        ),
     ],
 )
 def test_a_record_that_is_not_known_whole_is_refused(record, complaint):

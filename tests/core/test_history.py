@@ -81,7 +81,7 @@ def test_nothing_is_sent_while_a_call_is_open():
 
 
 def test_sealing_an_empty_message_adds_none():
-    history = begun("x", calls=())
+    history = begun(text("x"), calls=())
     before = history.encoded()
     history.seal()
     assert history.encoded() == before
@@ -169,11 +169,12 @@ def test_what_was_sent_is_the_beginning_of_all_that_is_sent_later(script):
     assert PrefixValidator().extend(sent(history), paused=True) == []
 
 
-# --- where a person's text must wait ----------------------------------------------------------------------
+# --- where a person's text must wait --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "blocks", [(SEARCH, call("a")), (MCP, call("a")), (call("a", **FROM_CODE),), (call("z"), call("a", **FROM_CODE))]
+    "blocks",
+    [(SEARCH, call("a")), (MCP, call("a")), (call("a", **FROM_CODE),), (call("z"), call("a", **FROM_CODE))],
 )
 def test_a_text_waits_where_only_results_may_be_sent(blocks):
     ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -190,7 +191,9 @@ def test_a_text_waits_where_only_results_may_be_sent(blocks):
     assert sent(history)[-1] == user(result("b"), text("hello"))
 
 
-@pytest.mark.parametrize("blocks", [(SEARCH, FOUND, call("a")), (call("a", **DIRECT),), (call("a", caller="x"),)])
+@pytest.mark.parametrize(
+    "blocks", [(SEARCH, FOUND, call("a")), (call("a", **DIRECT),), (call("a", caller="x"),)]
+)
 def test_a_text_does_not_wait_without_need(blocks):
     history = begun(*blocks, calls=["a"])
     history.add_text("hello")
@@ -250,7 +253,7 @@ def test_a_text_that_comes_while_a_request_is_under_way_is_not_lost():
     assert sent(history)[-1] == user(text("one"), text("two"))
 
 
-# --- pauses -----------------------------------------------------------------------------------------------
+# --- pauses ---------------------------------------------------------------------------------------------
 
 
 def test_paused_replies_at_the_end_are_left_out_of_what_a_caller_goes_on_from():
@@ -271,7 +274,7 @@ def test_an_empty_history_has_no_messages():
     assert History().encoded() == b"[]"
 
 
-# --- from earlier messages ----------------------------------------------------------------------------------
+# --- from earlier messages ------------------------------------------------------------------------------
 
 
 def test_an_earlier_history_goes_on_where_it_ended():
@@ -300,7 +303,13 @@ def test_calls_that_nobody_answered_are_open():
 
 def test_results_spread_over_two_messages_become_one():
     history = History(
-        [user(text()), assistant(call("a"), call("b")), user(result("b")), user(result("a")), assistant(text("so"))]
+        [
+            user(text()),
+            assistant(call("a"), call("b")),
+            user(result("b")),
+            user(result("a")),
+            assistant(text("so")),
+        ]
     )
     assert sent(history)[2] == user(result("a"), result("b"))
     assert len(sent(history)) == 4

@@ -58,9 +58,9 @@ def test_neither_the_order_nor_the_source_of_the_rules_matters(case, random, cut
 @given(cases, rules)
 def test_another_rule_never_opens_what_a_rule_had_closed(case, more):
     given_rules, tool, impact, declared, default = case
-    policy = Policy(given_rules, default=default)
-    before, reason = policy.decide(tool, impact=impact, declared=declared)
-    after, _ = (policy + [more]).decide(tool, impact=impact, declared=declared)
+    before, reason = Policy(given_rules, default=default).decide(tool, impact=impact, declared=declared)
+    wider = Policy([*given_rules, more], default=default)
+    after, _ = wider.decide(tool, impact=impact, declared=declared)
     if reason.startswith(("deny ", "ask ")):
         assert TIERS.index(after) <= TIERS.index(before)
 

@@ -14,8 +14,9 @@ counters = st.fixed_dictionaries(
 )
 
 
-def read(raw, *, request_bytes=1_000, reply_bytes=100):
-    return read_usage(raw, request_bytes=request_bytes, reply_bytes=reply_bytes)
+def read(raw):
+    """The usage of a reply of 100 bytes to a request of 1,000."""
+    return read_usage(raw, request_bytes=1_000, reply=({"type": "text", "text": "é" * 36 + "x"},))
 
 
 def test_the_servers_counters_are_taken_as_they_are():
@@ -61,7 +62,8 @@ def test_no_counter_is_ever_negative_and_a_guess_is_never_called_complete(raw):
     usage = read(raw)
     assert min(usage.input_tokens, usage.output_tokens, usage.total) >= 0
     sound = all(
-        (type(raw.get(name)) is int and raw[name] >= 0) or (name.startswith("cache") and raw.get(name) is None)
+        (type(raw.get(name)) is int and raw[name] >= 0)
+        or (name.startswith("cache") and raw.get(name) is None)
         for name in COUNTERS
     )
     assert usage.complete is sound

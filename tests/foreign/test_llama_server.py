@@ -12,9 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import create_connection, create_server, socket
+from socket import SHUT_RDWR, create_connection, create_server, socket
 from urllib.parse import urlsplit
 
 import pytest
@@ -43,6 +43,8 @@ def serving(*arguments: str, log: Path) -> Iterator[str]:
             text=True,
         ) as process,
     ):
+        assert process.stdin
+        assert process.stdout
         try:
             address = process.stdout.readline().strip()  # printed once it is ready; "" where it died
             assert address, f"the server did not start:\n{log.read_text()[-2000:]}"
@@ -93,13 +95,14 @@ class Relay:
 
     @staticmethod
     def _hand_on(source: socket, sink: socket, kept: bytearray) -> None:
-        with source, sink:
-            try:
-                while piece := source.recv(65536):
-                    kept += piece
-                    sink.sendall(piece)
-            except OSError:
-                return
+        with suppress(OSError):
+            while piece := source.recv(65536):
+                kept += piece
+                sink.sendall(piece)
+        for end in (source, sink):  # where one side is gone the other hears it at once
+            with suppress(OSError):
+                end.shutdown(SHUT_RDWR)
+        source.close()
 
     def close(self) -> None:
         self._listener.close()
@@ -119,6 +122,7 @@ def ask(task: str, address: str, *flags: str, cwd: Path) -> Ran:
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        check=False,
         env=environment(HOME=str(cwd)),
         timeout=600,
     )
@@ -173,7 +177,8 @@ def test_the_model_calls_a_tool_and_answers_with_its_result(relay, tmp_path):
     assert (outcome["turns"], outcome["requests"], outcome["failed_calls"]) == (1, 2, [])
     (returned,) = [line for line in ran.err.splitlines() if "get_time returned" in line]
     assert returned.split('"')[1][:10] in outcome["text"]  # the date that the tool gave
-    bodies = [json.loads(b"{" + part.split(b"\r\n\r\n{", 1)[1]) for part in bytes(relay.said).split(b"POST /v1/messages")[1:]]  # fmt: skip
+    parts = bytes(relay.said).split(b"POST /v1/messages")[1:]
+    bodies = [json.loads(part.partition(b"\r\n\r\n")[2]) for part in parts]
     assert [body["stream"] for body in bodies] == [True, True]
     assert [body["model"] for body in bodies] == ["smollm2", "smollm2"]
     call, result = bodies[1]["messages"][1]["content"], bodies[1]["messages"][2]["content"]
@@ -257,7 +262,8 @@ def test_a_model_that_is_made_to_call_for_ever_ends_at_a_valve(with_tools, no_ke
 
 
 def test_replies_are_the_same_with_and_without_streaming(with_tools, no_key):
-    runs = [agent_of(with_tools, stream=stream, limits=Limits(max_turns=0)).run_sync(QUESTION) for stream in (True, False)]  # fmt: skip
+    limits = Limits(max_turns=0)
+    runs = [agent_of(with_tools, stream=on, limits=limits).run_sync(QUESTION) for on in (True, False)]
     for outcome in runs:
         assert (outcome.stop.kind, [note.tool for note in outcome.pending]) == ("max_turns", ["get_time"])
         assert outcome.usage.complete

@@ -46,7 +46,9 @@ def project(tmp_path):
 
 def run(*arguments: str, cwd: Path, home: Path, **more: str) -> Ran:
     env = environment(HOME=str(home), **more)
-    done = subprocess.run(arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=580)  # fmt: skip
+    done = subprocess.run(
+        arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=580, check=False
+    )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -79,7 +81,8 @@ sys.addaudithook(lambda name, arguments: seen.append(name) if name in NETWORK el
 class AtImport:
     def find_spec(self, name, path=None, target=None):
         if name == "needle":
-            seen.append({key: os.environ.get(key) for key in ("NEEDLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_OFFLINE")})
+            names = ("NEEDLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_OFFLINE")
+            seen.append({key: os.environ.get(key) for key in names})
         return None
 
 sys.meta_path.insert(0, AtImport())
@@ -100,8 +103,9 @@ TASKS = ["What time is it?", "Read the file README.md", "Read the file notes.txt
 agent = Agent(model="embedded", tools=[get_time, read_file], language="en")
 
 def facts(outcome):
-    calls = [block for message in outcome.messages for block in message["content"] if block["type"] == "tool_use"]
-    return [outcome.stop.kind, outcome.text, [[c["id"], c["name"], c["input"]] for c in calls]]
+    blocks = [block for message in outcome.messages for block in message["content"]]
+    calls = [[b["id"], b["name"], b["input"]] for b in blocks if b["type"] == "tool_use"]
+    return [outcome.stop.kind, outcome.text, calls]
 
 async def together():
     return await asyncio.gather(*(agent.run(task) for task in TASKS))
@@ -167,15 +171,15 @@ class Library(ModuleType):
     def __init__(self, script) -> None:
         super().__init__("needle")
         self.script = script
-        self.threads = set()
-        self.heard = []
+        self.threads: set[int] = set()
+        self.heard: list[tuple[str, ...]] = []
         self.made = self.resets = 0
         self.busy = threading.Lock()
 
     def _lib(self, generation):
         assert generation == 3
 
-    def Needle(self, *, tools, auto_date):  # noqa: N802
+    def Needle(self, *, tools, auto_date):
         assert auto_date is False
         self.made += 1
         return Needle(self, json.loads(tools))
@@ -183,7 +187,8 @@ class Library(ModuleType):
 
 class Needle:
     def __init__(self, library, tools) -> None:
-        self.library, self.tools, self.inputs = library, tools, []
+        self.library, self.tools = library, tools
+        self.inputs: list[str] = []
 
     def reset(self) -> None:
         self.library.resets += 1
@@ -201,7 +206,8 @@ class Needle:
 
 
 def calls(*wanted, confidence=0.9):
-    return {"function_calls": [{"name": name, "arguments": arguments} for name, arguments in wanted], "confidence": confidence}  # fmt: skip
+    made = [{"name": name, "arguments": arguments} for name, arguments in wanted]
+    return {"function_calls": made, "confidence": confidence}
 
 
 NOTHING = {"function_calls": [], "suppressed_calls": [], "confidence": 0.1}
@@ -224,6 +230,11 @@ def library(monkeypatch):
 def look(what: str = "") -> str:
     """Look at something."""
     return f"seen {what}"
+
+
+def blocks(outcome) -> list[dict]:
+    """Every block of the history, in order."""
+    return [block for message in outcome.messages for block in message["content"]]
 
 
 def agent(**settings) -> Agent:
@@ -281,7 +292,8 @@ def test_a_run_that_is_continued_goes_on_where_the_engine_is(library):
     first = agent().run_sync("one")
     second = agent().run_sync("two", messages=first.messages)
     assert double.resets == 0
-    assert [inputs[-1] for inputs in double.heard][:3] == ["one", '[{"name": "look", "result": "seen one"}]', "two"]  # fmt: skip
+    seen = '[{"name": "look", "result": "seen one"}]'
+    assert [inputs[-1] for inputs in double.heard][:3] == ["one", seen, "two"]
     assert second.text.splitlines()[1:] == ["- look: seen two"]
 
 
@@ -295,25 +307,30 @@ def test_other_tools_make_another_engine(library):
 def test_the_same_history_gives_the_same_ids(library):
     library(lambda inputs: calls(("look", {"what": str(len(inputs))}), ("look", {"what": "x"})))
     runs = [agent(limits=Limits(max_turns=3)).run_sync("one") for _ in range(2)]
-    ids = [[block["id"] for message in outcome.messages for block in message["content"] if block["type"] == "tool_use"] for outcome in runs]  # fmt: skip
+    ids = [[b["id"] for b in blocks(outcome) if b["type"] == "tool_use"] for outcome in runs]
     assert len(ids[0]) == 8
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == 8
 
 
 def test_many_calls_in_one_reply_each_get_their_result(library):
-    library(lambda inputs: NOTHING if len(inputs) > 1 else calls(*[("look", {"what": str(n)}) for n in range(20)]))  # fmt: skip
+    wanted = calls(*[("look", {"what": str(number)}) for number in range(20)])
+    library(lambda inputs: NOTHING if len(inputs) > 1 else wanted)
     outcome = agent().run_sync("one")
     assert outcome.stop.kind == "completed"
-    assert [block["content"] for block in outcome.messages[2]["content"]] == [f"seen {n}" for n in range(20)]
-    assert problems({"model": "m", "max_tokens": 1, "tools": [look.definition], "messages": outcome.messages}, paused=True) == []  # fmt: skip
+    results = [block["content"] for block in blocks(outcome) if block["type"] == "tool_result"]
+    assert results == [f"seen {number}" for number in range(20)]
+    body = {"model": "m", "max_tokens": 1, "tools": [look.definition], "messages": outcome.messages}
+    assert problems(body, paused=True) == []
 
 
-@pytest.mark.parametrize("arguments", [None, [], "what", 3, {"other": 1}, {"what": ["a", {"b": None}]}, {"what": 1.5}])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments", [None, [], "what", 3, {"other": 1}, {"what": ["a", {"b": None}]}, {"what": 1.5}]
+)
 def test_arguments_of_any_type_make_a_valid_call(library, arguments):
     library(lambda inputs: NOTHING if len(inputs) > 1 else calls(("look", arguments)))
     outcome = agent().run_sync("one")
-    asked = outcome.messages[1]["content"][0]
+    asked = blocks(outcome)[1]
     assert outcome.stop.kind == "completed"
     assert asked["input"] == (arguments if isinstance(arguments, dict) else {})
     assert [note.tool for note in outcome.failed_calls] == (["look"] if isinstance(arguments, dict) else [])
@@ -328,7 +345,7 @@ def test_a_tool_that_is_not_there_is_told_to_the_model(library):
 
 
 def test_suppressed_calls_count_before_the_first_result_only(library):
-    suppressed = {"function_calls": [], "suppressed_calls": [{"name": "look", "arguments": {}}], "confidence": 0.2}  # fmt: skip
+    suppressed = {**NOTHING, "suppressed_calls": [{"name": "look", "arguments": {}}]}
     library(lambda inputs: suppressed)
     outcome = agent().run_sync("one")
     assert (outcome.stop.kind, outcome.turns) == ("completed", 1)
@@ -463,7 +480,8 @@ def test_an_engine_that_hangs_does_not_hold_the_process(project, tmp_path_factor
     shadow = tmp_path_factory.mktemp("shadow")
     (shadow / "needle.py").write_text(HANGING)
     path = os.pathsep.join([str(shadow), environment()["PYTHONPATH"]])
-    ran = run(*BRIDA, "--model", "embedded", "--json", "--deadline", "0.2", "go", cwd=project, home=shadow, PYTHONPATH=path)  # fmt: skip
+    flags = ("--model", "embedded", "--json", "--deadline", "0.2")
+    ran = run(*BRIDA, *flags, "go", cwd=project, home=shadow, PYTHONPATH=path)
     assert (ran.code, ran.object["stop"]["kind"]) == (3, "deadline")
     assert "Traceback" not in ran.err
 
@@ -471,8 +489,8 @@ def test_an_engine_that_hangs_does_not_hold_the_process(project, tmp_path_factor
 WAYS_OUT = ("ANTHROPIC_API_KEY", "--base-url")
 BROKEN = {
     "the package is missing": ("raise ImportError('no module')", "brida[embedded]"),
-    "the wheel has no engine": ("def _lib(generation): raise OSError('no such file')", "no engine for this platform"),
-}  # fmt: skip
+    "the wheel has no engine": ("def _lib(generation): raise OSError('gone')", "no engine for this platform"),
+}
 
 
 @pytest.mark.parametrize("case", BROKEN)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def request(text: str = "hello") -> Request:
 
 
 def complete(model, text: str = "hello"):
-    heard = []
+    heard: list[Delta] = []
     return asyncio.run(model.complete(request(text), heard.append)), heard
 
 
@@ -36,13 +37,15 @@ def test_a_list_is_said_one_reply_a_request():
     model = ScriptedModel([reply("hm", tool_use("t1", "read", {"path": "a"})), reply("done")])
     outcome = agent(model).run_sync("go")
     assert (outcome.text, outcome.turns, outcome.requests) == ("done", 1, 2)
-    assert outcome.messages[2]["content"][0]["content"] == "content of a"
+    assert "content of a" in str(outcome.messages[2]["content"])
 
 
 def test_a_function_answers_the_body_of_each_request():
     def script(body):
         last = body["messages"][-1]["content"][-1]
-        return reply(tool_use("t1", "read", {"path": last["text"]})) if last["type"] == "text" else reply(last["content"])  # fmt: skip
+        if last["type"] == "text":
+            return reply(tool_use("t1", "read", {"path": last["text"]}))
+        return reply(last["content"])
 
     assert agent(ScriptedModel(script)).run_sync("notes.txt").text == "content of notes.txt"
 
@@ -50,9 +53,11 @@ def test_a_function_answers_the_body_of_each_request():
 @pytest.mark.parametrize("said", [0, 1])
 def test_a_missing_reply_is_loud(said):
     model = ScriptedModel([reply(tool_use("t1", "read", {"path": "a"}))][:said])
-    with pytest.raises(ConfigurationError, match=f"the script has {said} replies and this is request {said + 1}") as caught:  # fmt: skip
+    words = f"the script has {said} replies and this is request {said + 1}"
+    with pytest.raises(ConfigurationError, match=words) as caught:
         agent(model).run_sync("go")
     assert isinstance(caught.value.__cause__, AssertionError)
+    assert caught.value.outcome is not None
     assert caught.value.outcome.stop.kind == "configuration_error"
     assert len(model.requests) == said + 1
 
@@ -68,7 +73,7 @@ def test_a_script_that_fails_is_loud():
 def test_every_request_is_remembered_as_it_was_sent():
     model = ScriptedModel([reply(tool_use("t1", "read", {"path": "a"})), reply("done")], name="my-model")
     agent(model, system="Be brief.", max_tokens=77).run_sync("go")
-    first, second = model.requests
+    first, second = map(dict[str, Any], model.requests)
     assert first == {
         "model": "my-model",
         "system": "Be brief.",
@@ -111,7 +116,7 @@ def test_the_stop_reason_follows_from_the_blocks_unless_it_is_given(blocks, stop
 
 def test_a_reply_does_not_share_what_it_was_made_of():
     arguments = {"path": ["a"]}
-    block = tool_use("t", "read", arguments)
+    block = dict(tool_use("t", "read", arguments))
     made = reply(block)
     arguments["path"].append("b")
     block["name"] = "other"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
     CallFinished,
@@ -222,7 +221,7 @@ def spent_by(said: Reply | Fault, request: Request) -> Usage:
     if isinstance(said, Fault):
         return read_partial_usage(said.usage, billed=said.billed)
     size = len(request.head.encoded) + len(request.messages[1:-1])
-    return read_usage(said.usage, request_bytes=size, reply_bytes=len(encode(said.content)))
+    return read_usage(said.usage, request_bytes=size, reply=said.content)
 
 
 def says(*blocks, stop: str = "", usage: Mapping | None = USAGE, **more) -> Reply:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import click
@@ -89,10 +89,17 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
 def _show_version(screen: Screen) -> Callable[[click.Context, click.Parameter, bool], None]:
     def show(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         if value:
-            screen.out(f"brida {version('brida')}\n")
+            screen.out(f"brida {_version()}\n")
             ctx.exit(0)
 
     return show
+
+
+def _version() -> str:
+    try:
+        return version("brida")
+    except PackageNotFoundError:
+        return "(from its source, not installed)"
 
 
 def _run_command(say: Catalogue, screen: Screen) -> click.Command:
@@ -112,56 +119,59 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
     )
 
 
+def _option(*names: str, help: str, **settings: Any) -> click.Option:
+    return click.Option(names, help=help, **settings)
+
+
+def _repeated(name: str, metavar: str, help: str) -> click.Option:
+    return _option(name, multiple=True, metavar=metavar, help=help)
+
+
+def _switch(name: str, help: str) -> click.Option:
+    return _option(name, is_flag=True, help=help)
+
+
 def _options(say: Catalogue) -> list[click.Parameter]:
-    def option(*names: str, help: str, **settings: Any) -> click.Option:
-        return click.Option(names, help=help, **settings)
-
-    def repeated(name: str, metavar: str, help: str) -> click.Option:
-        return option(name, multiple=True, metavar=metavar, help=help)
-
-    def switch(name: str, help: str) -> click.Option:
-        return option(name, is_flag=True, help=help)
-
     counted = Limit(say, least=1)
     number, seconds = say("NUMBER"), say("SECONDS")
     return [
-        option("--model", metavar="NAME", help=say("The model; embedded needs no key and no network.")),
-        option("--base-url", metavar="URL", help=say("A server that speaks the Messages API.")),
-        option("--system", metavar="TEXT|@FILE", help=say("The system prompt, or the file that holds it.")),
-        option(
+        _option("--model", metavar="NAME", help=say("The model; embedded needs no key and no network.")),
+        _option("--base-url", metavar="URL", help=say("A server that speaks the Messages API.")),
+        _option("--system", metavar="TEXT|@FILE", help=say("The system prompt, or the file that holds it.")),
+        _option(
             "--max-tokens",
             type=click.IntRange(1),
             metavar=number,
             default=4096,
             help=say("Tokens of one reply."),
         ),
-        repeated("--stop-sequence", "TEXT", say("A text at which the model stops; can be repeated.")),
-        option(
+        _repeated("--stop-sequence", "TEXT", say("A text at which the model stops; can be repeated.")),
+        _option(
             "--max-turns", type=click.IntRange(0), metavar=number, default=8, help=say("Turns of tool calls.")
         ),
-        option("--max-requests", type=click.IntRange(1), metavar=number, help=say("Requests to the model.")),
-        option(
+        _option("--max-requests", type=click.IntRange(1), metavar=number, help=say("Requests to the model.")),
+        _option(
             "--max-tokens-total",
             type=counted,
             metavar=number,
             default=40_000,
             help=say("Tokens of the whole run, or off."),
         ),
-        option("--deadline", type=float, metavar=seconds, help=say("Seconds of work.")),
-        repeated("--allow", "RULE", say("Tools, by name or glob, that may run without asking.")),
-        repeated("--ask", "RULE", say("Tools for which a person is asked.")),
-        repeated("--deny", "RULE", say("Tools that never run.")),
-        repeated("--yes-to", "TOOL", say("Answers the questions about a tool with yes, for this run.")),
-        repeated(
+        _option("--deadline", type=float, metavar=seconds, help=say("Seconds of work.")),
+        _repeated("--allow", "RULE", say("Tools, by name or glob, that may run without asking.")),
+        _repeated("--ask", "RULE", say("Tools for which a person is asked.")),
+        _repeated("--deny", "RULE", say("Tools that never run.")),
+        _repeated("--yes-to", "TOOL", say("Answers the questions about a tool with yes, for this run.")),
+        _repeated(
             "--tools", "none|BUILTIN|MODULE:NAME", say("none drops the built-in tools, others are added.")
         ),
-        option(
+        _option(
             "--root", metavar="DIRECTORY", default=".", help=say("The project directory of the file tools.")
         ),
-        option("--lang", metavar="en|es|pt", help=say("The language, by default that of the locale.")),
-        switch("--json", say("Print one JSON object on stdout.")),
-        switch("--events", say("Print every event as a line of JSON on stdout.")),
-        switch("--quiet", say("No trace and no closing line.")),
-        switch("--debug", say("Show where a bug in brida happened.")),
-        switch("--fail-on-declined", say("Exit with 3 where a call was declined.")),
+        _option("--lang", metavar="en|es|pt", help=say("The language, by default that of the locale.")),
+        _switch("--json", say("Print one JSON object on stdout.")),
+        _switch("--events", say("Print every event as a line of JSON on stdout.")),
+        _switch("--quiet", say("No trace and no closing line.")),
+        _switch("--debug", say("Show where a bug in brida happened.")),
+        _switch("--fail-on-declined", say("Exit with 3 where a call was declined.")),
     ]

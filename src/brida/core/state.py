@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
-from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
     Asked,
@@ -166,8 +165,7 @@ class State:
     def _received(self, event: Received) -> None:
         reply = event.reply
         self.attempts, self.waited, self.fault = 0, 0.0, None
-        size = len(encode(reply.content))
-        self.usage += read_usage(reply.usage, request_bytes=self.request_bytes, reply_bytes=size)
+        self.usage += read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
         text = text_of(reply.content)
         if text:
             self.text = self.paused_text + text
@@ -327,12 +325,12 @@ def fold(events: Iterable[Event]) -> State:
     """The state after ``events``, the first of which is :class:`Started`. Raises ``ValueError`` otherwise."""
     state: State | None = None
     for event in events:
-        if isinstance(event, Started) is not (state is None):
-            raise ValueError(f"events: {type(event).__name__} cannot stand here; a run starts once, first")
-        if isinstance(event, Started):
-            state = State(event)
-        elif state is not None:
+        if state is not None and not isinstance(event, Started):
             state.apply(event)
+        elif state is None and isinstance(event, Started):
+            state = State(event)
+        else:
+            raise ValueError(f"events: {type(event).__name__} cannot stand here; a run starts once, first")
     if state is None:
         raise ValueError("events: there are none")
     return state

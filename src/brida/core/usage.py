@@ -5,9 +5,11 @@ last ones; here they are added, once for every attempt, kept or not. Counters th
 no sense are never taken for zero: an upper bound stands in, and the sum is marked incomplete.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from brida.core.encoding import Block, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def _counter(raw: Mapping[str, object], name: str) -> int | None:
     return None
 
 
-def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply_bytes: int) -> Usage:
+def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply: Sequence[Block]) -> Usage:
     """The usage of one whole reply, as the server counted it.
 
     A counter that is missing, negative or no integer is replaced by an upper bound, one token for each
@@ -86,7 +88,7 @@ def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply_by
         tokens_in, written, read, complete = request_bytes, 0, 0, False
     else:
         complete = tokens_out is not None
-    return Usage(tokens_in, reply_bytes if tokens_out is None else tokens_out, written, read, complete)
+    return Usage(tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete)
 
 
 def read_partial_usage(raw: Mapping[str, object] | None, *, billed: bool) -> Usage:

@@ -1,0 +1,1 @@
+"""What answers a request: the Messages API, the embedded model, the scripted one of tests."""

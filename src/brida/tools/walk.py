@@ -115,6 +115,7 @@ def walk(root: Path, path: str, say: Say) -> Iterator[Place]:
 
 @contextmanager
 def os_errors(path: str, say: Say) -> Iterator[None]:
+    """Turns an ``OSError`` within the block into :class:`PathRefused`, in words that a model can use."""
     try:
         yield
     except FileNotFoundError:

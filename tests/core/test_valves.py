@@ -1,0 +1,609 @@
+"""Each valve at its edge, switched off, and in its place."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brida.core.events import Fault, Said, StopRequested
+from brida.core.run import Done, next_step
+from brida.core.stops import Stop
+from brida.core.valves import GATE_NAMES, Gates, Limits
+from support.loop import FakeTool, Simulation, says
+
+READ = FakeTool("read", lambda arguments: f"content of {arguments.get('p')}")
+BUSY = Fault("overloaded", "busy", again=True)
+
+
+def turns(count, calls=1):
+    """So many replies with new calls, then an answer."""
+    for turn in range(count):
+        yield says(*((f"t{turn}_{n}", "read", {"p": turn, "n": n}) for n in range(calls)))
+    yield says("done")
+
+
+def for_ever(make):
+    """A model that never ends: ``make(n)`` is its reply to request n."""
+    numbers = iter(range(1_000))
+    return lambda body: make(next(numbers))
+
+
+# --- at the edge ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 8])
+def test_as_many_turns_as_the_limit_are_whole_and_one_more_is_not_started(limit):
+    run = Simulation((READ,), Limits(max_turns=limit))
+    assert run.run(turns(limit)).kind == "completed"
+    assert (run.state.turns, run.state.requests) == (limit, limit + 1)
+    run = Simulation((READ,), Limits(max_turns=limit))
+    stop = run.run(turns(limit + 1))
+    assert (stop.kind, stop.detail) == ("max_turns", {"limit": limit, "used": limit})
+    assert len(run.ran) == run.state.turns == limit
+    assert [call.id for call in run.state.not_run] == [f"t{limit}_0"]
+    assert run.results[-1]["content"] == "did not run: turn limit"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_as_many_requests_as_the_limit_are_sent_and_calls_that_nobody_could_answer_are_not_run(limit):
+    run = Simulation((READ,), Limits(max_requests=limit))
+    assert run.run(turns(limit - 1)).kind == "completed"
+    run = Simulation((READ,), Limits(max_requests=limit))
+    stop = run.run(turns(limit))
+    assert (stop.kind, stop.detail) == ("max_requests", {"limit": limit, "used": limit})
+    assert (len(run.bodies), len(run.ran)) == (limit, limit - 1)
+
+
+def test_the_limit_of_requests_follows_from_that_of_turns():
+    assert Limits().requests == 46
+    assert Limits(max_turns=0).requests == 14
+    assert Limits(max_requests=3).requests == 3
+
+
+def test_attempts_of_one_request_count_once():
+    run = Simulation((READ,), Limits(max_requests=1))
+    assert run.run([BUSY, BUSY, says("done")]).kind == "completed"
+    assert (run.state.requests, len(run.bodies)) == (1, 3)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 6])
+def test_as_many_attempts_as_the_limit_are_made(limit):
+    run = Simulation(limits=Limits(max_attempts=limit))
+    assert run.run([BUSY] * (limit - 1) + [says("done")]).kind == "completed"
+    run = Simulation(limits=Limits(max_attempts=limit))
+    stop = run.run([BUSY] * (limit + 1))
+    assert (stop.kind, stop.detail["attempts"], len(run.bodies)) == ("model_error", limit, limit)
+
+
+def test_each_request_has_its_own_attempts():
+    run = Simulation((READ,), Limits(max_attempts=2))
+    assert run.run([BUSY, says(("a", "read", {})), BUSY, says("done")]).kind == "completed"
+    assert run.waits == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("after, kind", [(119.5, "completed"), (120.0, "completed"), (120.5, "model_error")])
+def test_the_waits_of_a_request_end_at_two_minutes(after, kind):
+    run = Simulation()
+    assert run.run([Fault("rate_limited", "later", again=True, retry_after=after), says("done")]).kind == kind
+
+
+def test_the_waits_of_a_request_are_added_up():
+    run = Simulation()
+    later = Fault("rate_limited", "later", again=True, retry_after=50)
+    stop = run.run([later, later, later])
+    assert (stop.kind, stop.detail["wait"], run.waits) == ("model_error", 50, [50, 50])
+
+
+def test_the_waits_of_another_request_begin_anew():
+    run = Simulation((READ,))
+    later = Fault("rate_limited", "later", again=True, retry_after=100)
+    assert run.run([later, says(("a", "read", {})), later, says("done")]).kind == "completed"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4])
+def test_as_many_calls_as_the_limit_run_and_a_turn_that_would_pass_it_starts_none(limit):
+    run = Simulation((READ,), Limits(max_calls=limit))
+    assert run.run([*turns(1, limit)] if limit else [says("done")]).kind == "completed"
+    assert len(run.ran) == limit
+    run = Simulation((READ,), Limits(max_calls=limit))
+    stop = run.run(turns(1, limit + 1))
+    assert (stop.kind, stop.detail) == ("max_calls", {"limit": limit, "used": 0, "asked": limit + 1})
+    assert (run.ran, run.state.turns) == ([], 0)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_as_many_pauses_as_the_limit_are_sent_back(limit):
+    pauses = [says(f"{n}", stop="pause_turn") for n in range(limit + 1)]
+    run = Simulation(limits=Limits(max_pauses=limit))
+    assert run.run([*pauses[1:], says("done")]).kind == "completed"
+    run = Simulation(limits=Limits(max_pauses=limit))
+    stop = run.run(pauses)
+    assert (stop.kind, stop.detail) == ("max_pauses", {"limit": limit, "used": limit + 1})
+
+
+def test_pauses_are_counted_over_the_whole_run():
+    run = Simulation((READ,), Limits(max_pauses=1))
+    pause = says("wait", stop="compaction")
+    stop = run.run([pause, says(("a", "read", {})), pause, says("done")])
+    assert (stop.kind, len(run.bodies)) == ("max_pauses", 3)
+
+
+@pytest.mark.parametrize("limit, kind", [(16, "completed"), (15, "token_budget"), (14, "token_budget")])
+def test_no_turn_starts_with_a_budget_that_is_used_up(limit, kind):
+    run = Simulation((READ,), Limits(max_tokens_total=limit))
+    stop = run.run(turns(1))
+    assert stop.kind == kind
+    assert len(run.ran) == (kind == "completed")
+    if kind == "token_budget":
+        assert stop.detail == {"limit": limit, "used": 15}
+
+
+@pytest.mark.parametrize("limit, kind", [(16, "completed"), (15, "token_budget")])
+@pytest.mark.parametrize(
+    "first", [says("x", stop="pause_turn"), says(stop="tool_use"), says(stop="max_tokens")]
+)
+def test_nothing_is_sent_again_with_a_budget_that_is_used_up(first, limit, kind):
+    run = Simulation(limits=Limits(max_tokens_total=limit))
+    assert run.run([first, says("done")]).kind == kind
+
+
+def test_a_lost_attempt_counts_for_the_budget_and_is_not_made_again_without_one():
+    lost = Fault("cut", "cut", again=True, usage={"input_tokens": 1_000, "output_tokens": 1}, billed=True)
+    run = Simulation(limits=Limits(max_tokens_total=1_001))
+    assert run.run([lost, says("done")]).kind == "token_budget"
+    assert (len(run.bodies), run.waits, run.state.usage.complete) == (1, [], False)
+
+
+def test_an_attempt_that_another_cannot_mend_is_an_error_of_the_model_whatever_the_budget():
+    lost = Fault("invalid_request", "no", usage={"input_tokens": 1_000})
+    assert Simulation(limits=Limits(max_tokens_total=1)).run([lost]).kind == "model_error"
+
+
+def test_a_final_answer_above_the_budget_is_still_an_answer():
+    run = Simulation(limits=Limits(max_tokens_total=1))
+    assert run.run([says("done")]).kind == "completed"
+
+
+def test_the_budget_counts_the_prompt_cache():
+    usage = {
+        "input_tokens": 1,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": 50,
+        "cache_read_input_tokens": 48,
+    }
+    run = Simulation((READ,), Limits(max_tokens_total=100))
+    assert run.run([says(("a", "read", {}), usage=usage)]).kind == "token_budget"
+
+
+def test_a_reply_at_the_ceiling_is_not_asked_for_again():
+    for first, ceiling, sizes in ((100, 100, [100]), (100, 150, [100, 150]), (100, 400, [100, 200, 400])):
+        run = Simulation(start={"max_tokens": first, "max_tokens_ceiling": ceiling})
+        stop = run.run(for_ever(lambda n: says("cut", stop="max_tokens")))
+        assert (stop.kind, stop.detail) == ("truncated", {"limit": ceiling, "used": ceiling})
+        assert [body["max_tokens"] for body in run.bodies] == sizes
+
+
+# --- the deadline ---------------------------------------------------------------------------------------
+
+
+def run_for(seconds, limit=10.0):
+    """A run whose one call takes so many seconds."""
+
+    def slow(arguments):
+        run.now += seconds
+        return "done"
+
+    run = Simulation((FakeTool("slow", slow),), Limits(deadline=limit), seconds=0.0)
+    return run.run([says(("a", "slow", {})), says("done")]), run
+
+
+def test_a_run_within_its_deadline_goes_on():
+    stop, run = run_for(9.75)
+    assert (stop.kind, run.state.elapsed) == ("completed", 9.75)
+
+
+@pytest.mark.parametrize("seconds", [10.0, 11.5])
+def test_a_run_at_its_deadline_stops(seconds):
+    stop, run = run_for(seconds)
+    assert (stop.kind, stop.detail) == ("deadline", {"limit": 10.0, "used": seconds})
+    assert run.results[0]["content"] == "done", "what was done is not lost"
+
+
+def test_waits_between_attempts_count_for_the_deadline():
+    run = Simulation(limits=Limits(deadline=3), seconds=0.0)
+    stop = run.run([BUSY] * 6)
+    assert (stop.kind, run.waits) == ("deadline", [0.5, 1.0, 2.0])
+
+
+def test_the_deadline_is_asked_before_a_turn_and_between_its_groups():
+    def slow(arguments):
+        run.now += 6
+        return "done"
+
+    tools = (FakeTool("slow", slow, impact="idempotent"), READ)
+    run = Simulation(tools, Limits(deadline=10), seconds=0.0, settings={"yes_to": frozenset({"slow"})})
+    calls = (("a", "slow", {"n": 1}), ("b", "slow", {"n": 2}), ("c", "read", {}))
+    stop = run.run([says(*calls)])
+    assert stop.kind == "deadline"
+    assert [result["content"] for result in run.results] == ["done", "done", "did not run: out of time"]
+    assert [call.tool for call in run.state.not_run] == ["read"]
+
+
+def test_time_spent_waiting_for_a_person_does_not_count():
+    def thinks(question):
+        run.now += 1_000
+        return True
+
+    tools = (FakeTool("write", impact="high"), FakeTool("send", impact="high"))
+    run = Simulation(tools, Limits(deadline=10), answer=thinks, seconds=0.125)
+    stop = run.run([says(("a", "write", {}), ("b", "send", {})), says("done")])
+    assert stop.kind == "completed"
+    assert len(run.ran) == 2
+    assert run.state.elapsed == 13 * 0.125, "all events but the two answers and what came between them"
+
+
+def test_nothing_that_comes_after_the_stop_counts():
+    run = Simulation()
+    run.run([says("done")])
+    before = run.state.elapsed
+    run.now += 1_000
+    run.learn(StopRequested(0, Stop("interrupted")))
+    assert run.state.elapsed == before
+
+
+def test_a_clock_that_runs_backwards_takes_no_time_back():
+    run = Simulation(seconds=1.0)
+
+    def model(body):
+        run.now -= 100
+        return says("done")
+
+    run.run(model)
+    assert run.state.elapsed == 3.0
+
+
+def test_the_steps_say_how_much_time_is_left():
+    run = Simulation(limits=Limits(deadline=10), seconds=0.0)
+    run.now = 4.0
+    run.learn(StopRequested(0, Stop("interrupted")))
+    assert run.state.elapsed == 4.0
+    run = Simulation(limits=Limits(deadline=10), seconds=0.0)
+    step = next_step(run.state, run.env)
+    assert step.seconds_left == 10.0  # type: ignore[union-attr]
+    run = Simulation(seconds=0.0)
+    assert next_step(run.state, run.env).seconds_left is None  # type: ignore[union-attr]
+
+
+# --- progress -------------------------------------------------------------------------------------------
+
+CONSTANT = FakeTool("same", lambda arguments: "x")
+POLLS = FakeTool("poll", lambda arguments: arguments["say"], polls=True)
+VOLATILE = FakeTool("clock", volatile=True)
+
+
+def counting(name, **more):
+    """A tool that never returns the same twice."""
+    count = iter(range(1_000))
+    return FakeTool(name, lambda arguments: str(next(count)), **more)
+
+
+def walk(tools, *steps, limits=None):
+    """A run in which each reply makes one of these calls, a list several at once."""
+    run = Simulation(tools, limits or Limits(max_turns=20))
+    replies = []
+    for n, step in enumerate(steps):
+        calls = step if isinstance(step, list) else [step]
+        replies.append(says(*((f"c{n}_{i}", *call) for i, call in enumerate(calls))))
+    return run.run([*replies, says("done")]), run
+
+
+A, B, C, D = (("same", {"n": name}) for name in "abcd")
+
+
+def test_the_same_call_twice_in_a_row_is_stopped_before_it_runs_again():
+    stop, run = walk((CONSTANT,), A, A)
+    assert (stop.kind, len(run.ran), run.state.turns) == ("no_progress", 1, 1)
+    assert stop.detail == {"period": 1, "times": 1, "calls": [{"tool": "same", "arguments": '{"n":"a"}'}]}
+
+
+def test_the_same_calls_in_another_order_are_the_same():
+    assert walk((CONSTANT,), [A, B], [B, A])[0].kind == "no_progress"
+
+
+def test_more_of_the_same_calls_are_not_the_same():
+    assert walk((CONSTANT,), [A], [A, A], [A])[0].kind == "completed"
+
+
+def test_two_calls_that_differ_in_a_key_or_a_type_are_not_the_same():
+    assert (
+        walk((CONSTANT,), ("same", {"a": 1}), ("same", {"a": 1.0}), ("same", {"b": 1}))[0].kind == "completed"
+    )
+
+
+def test_a_new_result_does_not_make_the_same_call_progress():
+    assert walk((counting("t"),), ("t", {}), ("t", {}))[0].kind == "no_progress"
+
+
+@pytest.mark.parametrize("cycle", [[A, B], [A, B, C], [A, B, C, D], [A, A, B][1:]])
+def test_a_cycle_is_stopped_before_its_third_round(cycle):
+    stop, run = walk((CONSTANT,), *cycle, *cycle, cycle[0])
+    assert (stop.kind, stop.detail["period"], stop.detail["times"]) == ("no_progress", len(cycle), 2)
+    assert len(run.ran) == 2 * len(cycle)
+    assert len(stop.detail["calls"]) == len(cycle)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[A, B, A], [A, B, A, B], [A, B, A, B, C], [A, B, A, C, A, B], [A, B, C, A, B, A], [A, B, A, B, C, A]],
+)
+def test_what_is_no_third_round_goes_on(steps):
+    assert walk((CONSTANT,), *steps)[0].kind == "completed"
+
+
+def test_a_cycle_of_five_is_not_looked_for():
+    five = [("same", {"n": n}) for n in range(5)]
+    assert walk((CONSTANT,), *five, *five, *five)[0].kind == "completed"
+
+
+def test_a_cycle_with_other_results_is_progress():
+    assert walk((CONSTANT, counting("t")), A, ("t", {}), A, ("t", {}), A, ("t", {}), A)[0].kind == "completed"
+
+
+def test_a_cycle_whose_results_differ_only_in_a_volatile_tool_is_none():
+    tools = (CONSTANT, counting("t", volatile=True))
+    assert walk(tools, A, ("t", {}), A, ("t", {}), A)[0].kind == "no_progress"
+
+
+def test_polling_goes_on_while_the_results_differ():
+    tools = (counting("poll", polls=True),)
+    assert walk(tools, *[("poll", {})] * 8)[0].kind == "completed"
+
+
+def test_polling_stops_where_the_two_turns_before_had_equal_results():
+    stop, run = walk((POLLS,), *[("poll", {"say": "50%"})] * 8)
+    assert (stop.kind, len(run.ran), stop.detail["times"]) == ("no_progress", 2, 2)
+
+
+def test_one_call_that_polls_makes_a_turn_of_polling():
+    assert walk((POLLS, CONSTANT), *[[A, ("poll", {"say": "x"})]] * 2)[0].kind == "completed"
+    assert walk((POLLS, CONSTANT), *[[A, ("poll", {"say": "x"})]] * 3)[0].kind == "no_progress"
+
+
+def test_another_turn_before_is_no_equal_result():
+    assert walk((POLLS, CONSTANT), A, ("poll", {"say": "x"}), ("poll", {"say": "x"}))[0].kind == "completed"
+
+
+def test_a_persons_text_begins_the_question_anew():
+    run = Simulation((CONSTANT,))
+
+    def model(body):
+        if len(run.bodies) == 2:
+            run.learn(Said(0, "look again"))
+        return says((f"c{len(run.bodies)}", *A))
+
+    stop = run.run(model)
+    assert (stop.kind, len(run.bodies), len(run.ran)) == ("no_progress", 3, 2)
+    assert [block["type"] for block in run.messages[-1]["content"]] == ["tool_result", "text"]
+
+
+def test_the_evidence_is_cut():
+    long = ("same", {"n": "x" * 1_000})
+    stop, _ = walk((CONSTANT,), long, long)
+    assert len(stop.detail["calls"][0]["arguments"]) == 500  # type: ignore[index]
+
+
+@pytest.mark.parametrize("policy", ["unknown", "denied", "declined"])
+def test_a_call_that_never_runs_is_no_progress_either(policy):
+    settings = {"on_ask": "decline"} if policy == "declined" else {}
+    tools = (FakeTool("t", impact="high"),) if policy != "unknown" else (CONSTANT,)
+    run = Simulation(tools, settings=settings, answer=lambda question: False)
+    stop = run.run(for_ever(lambda n: says((f"c{n}", "t", {}))))
+    assert (stop.kind, run.ran, run.state.turns) == ("no_progress", [], 1)
+
+
+def naive(turns_so_far, calls, polls):
+    """The rule of the design, over the whole past."""
+    past = turns_so_far
+    if past and past[-1][0] == calls and (not polls or (len(past) > 1 and past[-1] == past[-2])):
+        return True
+    for period in (2, 3, 4):
+        if len(past) < 2 * period:
+            continue
+        first, second = past[-2 * period : -period], past[-period:]
+        if first == second and second[0][0] == calls:
+            return True
+    return False
+
+
+@given(st.lists(st.lists(st.sampled_from("aabpv"), min_size=1, max_size=2), max_size=16), st.data())
+def test_progress_is_judged_as_a_plain_reading_of_the_rule_does(script, data):
+    outputs = data.draw(st.lists(st.sampled_from("xy"), min_size=32, max_size=32))
+    heard = iter(outputs)
+    tools = (
+        FakeTool("a", lambda arguments: "x"),
+        FakeTool("b", lambda arguments: next(heard)),
+        FakeTool("p", lambda arguments: next(heard), polls=True),
+        FakeTool("v", lambda arguments: next(heard), volatile=True),
+    )
+    stop, run = walk(
+        tools, *[[(name, {}) for name in names] for names in script], limits=Limits(max_turns=99)
+    )
+    contents = iter(result["content"] for result in run.results)
+    past: list = []
+    expected = None
+    for number, names in enumerate(script):
+        calls = sorted(names)
+        if naive(past, calls, "p" in names):
+            expected = number
+            break
+        results = sorted(
+            (name, "" if name == "v" else content) for name, content in zip(names, contents, strict=False)
+        )
+        past.append((calls, results))
+    assert (stop.kind == "no_progress") is (expected is not None)
+    assert run.state.turns == (len(script) if expected is None else expected)
+
+
+# --- switched off ---------------------------------------------------------------------------------------
+
+
+def test_what_can_be_off_is_off():
+    off = Limits(
+        max_turns=60,
+        max_requests=90,
+        max_calls=None,
+        max_pauses=None,
+        max_tokens_total=None,
+        no_progress=False,
+    )
+    huge = {"input_tokens": 10**9, "output_tokens": 1}
+
+    def model(n):
+        if n == 80:
+            return says("done")
+        return (
+            says("wait", stop="pause_turn")
+            if n < 20
+            else says((f"a{n}", "read", {}), (f"b{n}", "read", {}), usage=huge)
+        )
+
+    run = Simulation((READ,), off, seconds=1e6)
+    assert run.run(for_ever(model)).kind == "completed"
+    assert (len(run.ran), run.state.pauses, run.state.turns) == (120, 20, 60)
+
+
+# --- validation -----------------------------------------------------------------------------------------
+
+COUNTS = ("max_turns", "max_requests", "max_attempts", "max_calls", "max_pauses", "max_tokens_total")
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", [-1, 1.0, "8", True, math.inf])
+def test_a_count_is_a_whole_number(name, value):
+    with pytest.raises(ValueError, match=f"^{name}: expected a whole number of at least [01], got {value!r}"):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_is_at_least_what_makes_sense(name):
+    least = 1 if name in ("max_requests", "max_attempts", "max_tokens_total") else 0
+    assert getattr(Limits(**{name: least}), name) == least  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"at least {least}"):
+        Limits(**{name: least - 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["max_turns", "max_attempts"])
+def test_what_cannot_be_off_is_not_taken_as_off(name):
+    with pytest.raises(ValueError, match=f"^{name}: .* got None"):
+        Limits(**{name: None})
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "10", True])
+def test_a_deadline_is_a_number_of_seconds(value):
+    with pytest.raises(ValueError, match=r"^deadline: expected a number of seconds above 0"):
+        Limits(deadline=value)
+
+
+def test_other_limits_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match=r"^max_cost: there are no prices yet"):
+        Limits(max_cost=0.1)
+    with pytest.raises(ValueError, match=r"^no_progress: expected True or False, got 1"):
+        Limits(no_progress=1)  # type: ignore[arg-type]
+    assert Limits(deadline=0.5).deadline == 0.5
+
+
+# --- the order of the gates, and valves of one's own ----------------------------------------------------
+
+
+def test_of_many_limits_at_once_the_first_of_the_gate_is_named():
+    at_once = {"max_turns": 0, "max_calls": 0, "max_tokens_total": 1, "max_requests": 1, "deadline": 1e-9}
+    expected = ("deadline", "max_turns", "token_budget", "max_calls", "max_requests")
+    for kind in expected:
+        run = Simulation((READ,), Limits(**at_once), seconds=0.0)  # type: ignore[arg-type]
+
+        def model(body, run=run):
+            run.now += 1
+            return says(("a", "read", {}))
+
+        assert run.run(model).kind == kind
+        at_once.pop("max_tokens_total" if kind == "token_budget" else kind)
+
+
+def test_who_wants_out_is_heard_before_any_limit():
+    run = Simulation((READ,), Limits(max_turns=0, deadline=0.025), interrupt_after=4)
+    assert run.run([says(("a", "read", {}))]).kind == "interrupted"
+
+
+@pytest.mark.parametrize("gate, requests, ran", [("request", 0, 0), ("turn", 1, 0), ("between", 1, 0)])
+def test_a_valve_of_ones_own_stops_at_its_gate(gate, requests, ran):
+    run = Simulation((READ,), valves={gate: [lambda state: Stop("stopped", {"by": "mine"})]})
+    stop = run.run(turns(1))
+    assert (stop.kind, stop.detail, len(run.bodies), len(run.ran)) == (
+        "stopped",
+        {"by": "mine"},
+        requests,
+        ran,
+    )
+
+
+def test_the_turn_gate_asks_the_request_gate_in_advance():
+    run = Simulation((READ,), valves={"request": [lambda state: Stop("stopped") if state.requests else None]})
+    assert run.run(turns(1)).kind == "stopped"
+    assert run.ran == []
+
+
+def test_a_valve_of_ones_own_comes_after_the_others():
+    run = Simulation((READ,), Limits(max_turns=0), valves={"turn": [lambda state: Stop("stopped")]})
+    assert run.run(turns(1)).kind == "max_turns"
+
+
+def test_a_valve_that_says_nothing_lets_the_run_go_on():
+    seen = []
+    run = Simulation((READ,), valves={name: [seen.append] for name in GATE_NAMES})
+    assert run.run(turns(1)).kind == "completed"
+    assert seen
+
+
+class Broken:
+    def __call__(self, state):
+        raise KeyError("no such thing")
+
+
+def says_yes(state):
+    return True
+
+
+@pytest.mark.parametrize("gate", GATE_NAMES)
+@pytest.mark.parametrize(
+    "valve, where, error",
+    [
+        (Broken(), "Broken", "KeyError: 'no such thing'"),
+        (says_yes, "says_yes", "expected a Stop or None, got bool"),
+    ],
+)
+def test_a_broken_valve_never_lets_a_run_pass(gate, valve, where, error):
+    run = Simulation((READ,), valves={gate: [valve]})
+    stop = run.run(turns(1))
+    assert (stop.kind, stop.detail) == ("configuration_error", {"where": where, "error": error})
+    assert run.ran == []
+
+
+def test_the_gates_are_those_of_the_design():
+    assert GATE_NAMES == ("request", "turn", "between")
+    names = {
+        gate: [type(valve).__name__ for valve in getattr(Gates.of(Limits(deadline=1)), gate)]
+        for gate in GATE_NAMES
+    }
+    request = ["Requested", "Deadline", "MaxRequests", "MaxPauses", "TokenBudget"]
+    assert names == {
+        "request": request,
+        "turn": ["Requested", "Deadline", "MaxTurns", "TokenBudget", "MaxCalls", *request, "NoProgress"],
+        "between": ["Requested", "Deadline"],
+    }
+
+
+def test_a_stopped_run_stays_stopped():
+    run = Simulation()
+    stop = run.run([says("done")])
+    assert next_step(run.state, run.env) == Done(stop)
