@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 import anthropic
+from examples.loops import bare
 
 from brida import Agent, AnthropicModel, Limits, Policy, tool
-from examples.loops import bare
 
 Runner: TypeAlias = Callable[[int], Awaitable[None]]
 

@@ -30,7 +30,8 @@ def line(row: Row) -> str:
     """One line of the page."""
     reasons = ", ".join(f"`{reason}`" for reason in row.stop_reasons) or "anything else, null included"
     kinds = "any" if row.kinds == ANY else ", ".join(row.kinds)
-    return f"| {reasons} | {kinds} | {'yes' if row.keep else 'no'} | {row.action.value} | `{row.stop}` |\n"
+    stop = f"`{row.stop}`" if row.stop else "what a gate says"
+    return f"| {reasons} | {kinds} | {'yes' if row.keep else 'no'} | {row.action.value} | {stop} |\n"
 
 
 def page() -> str:

@@ -1,12 +1,14 @@
 """The agent: a model, its tools, its limits and its policy, ready to be given a task."""
 
 import asyncio
+import copy
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from brida.approval.answers import Approver
+from brida.core.encoding import encode
 from brida.core.events import Declaration, Event, Started
 from brida.core.history import History
 from brida.core.policy import Policy
@@ -15,7 +17,7 @@ from brida.core.run import Env
 from brida.core.valves import GATE_NAMES, REPLY_CEILING, GateName, Gates, Limits, Valve
 from brida.core.wording import Say, outcome_unknown
 from brida.errors import ConfigurationError
-from brida.models.base import Delta, Model
+from brida.models.base import Delta, Model, close_quietly
 from brida.runtime import loops
 from brida.runtime.local import Listener, LocalRun, Work
 from brida.runtime.outcome import Outcome
@@ -71,7 +73,7 @@ class Agent:
         self.limits = limits or Limits()
         self.policy = policy or Policy()
         self.approve = approve
-        self.yes_to = frozenset(yes_to)
+        self.yes_to = _yes_to(yes_to, self.tools)
         self._gates = _gates(self.limits, valves or {})
 
     def start(self, task: str, *, messages: Messages = (), listener: Listener | None = None) -> LocalRun:
@@ -95,7 +97,11 @@ class Agent:
         )
 
     async def run(self, task: str, *, messages: Messages = ()) -> Outcome:
-        """Runs the task to its end. Cancelling it stops the run at once, records, then raises."""
+        """Runs the task to its end. Cancelling it stops the run at once, records, then raises.
+
+        The connections of the model stay open for the next run in this loop: ``await agent.model.close()``
+        frees them.
+        """
         return await self.start(task, messages=messages)
 
     def run_sync(self, task: str, *, messages: Messages = ()) -> Outcome:
@@ -105,7 +111,7 @@ class Agent:
             try:
                 return await self.run(task, messages=messages)
             finally:
-                await self.model.close()
+                await close_quietly(self.model)
 
         return loops.run(main)
 
@@ -201,6 +207,15 @@ def _text(name: str, value: object) -> str:
     return clean(value)
 
 
+def _yes_to(names: Iterable[str], tools: Mapping[str, Tool]) -> frozenset[str]:
+    wanted = [names] if isinstance(names, str) else list(names)
+    unknown = [name for name in wanted if name not in tools]
+    if unknown:
+        known = ", ".join(tools) or "none"
+        raise ConfigurationError(f"yes_to: there is no tool named {unknown[0]!r}; the tools are {known}")
+    return frozenset(wanted)
+
+
 def _system(system: str | None) -> str | None:
     """The system prompt; a blank one is none, since the API refuses it."""
     text = "" if system is None else _text("system", system)
@@ -223,7 +238,11 @@ def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
     taken = sorted(set(extra) & set(RESERVED))
     if taken:
         raise ConfigurationError(f"extra: {taken[0]!r} is set by brida itself; use the argument of that name")
-    return extra
+    try:
+        encode(dict(extra))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"extra: expected values that JSON has: {error}") from error
+    return copy.deepcopy(dict(extra))
 
 
 def _gates(limits: Limits, valves: Mapping[GateName, Iterable[Valve]]) -> Gates:

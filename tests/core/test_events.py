@@ -4,6 +4,7 @@ import dataclasses
 import json
 import types
 import typing
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,18 +26,18 @@ SIMPLE = {
 }
 
 
-def values_of(hint):
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Any value that a field with this type may hold."""
     if hint is Stop:
         return st.builds(Stop, st.sampled_from(list(STOP_CLASSES)), json_objects)
     if dataclasses.is_dataclass(hint):
         fields = {name: values_of(of) for name, of in typing.get_type_hints(hint).items()}
-        return st.builds(hint, **fields)
+        return st.builds(hint, **fields)  # type: ignore[arg-type]
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return st.sampled_from(parts)
     if origin in (typing.Union, types.UnionType):
-        return st.one_of(st.none() if part is type(None) else values_of(part) for part in parts)
+        return st.one_of([st.none() if part is type(None) else values_of(part) for part in parts])
     if origin is tuple:
         return st.lists(values_of(parts[0]), max_size=2).map(tuple)
     if hint in SIMPLE:
@@ -93,6 +94,8 @@ RECEIVED = to_json(Received(0.0, says("hi")))
         ("text", "version"),
         ({**GOOD, "kind": "Sung"}, "kind: 'Sung' is unknown"),
         ({"version": VERSION, "at": 0.0}, "kind"),
+        ({**GOOD, "at": None}, "at: expected the time"),
+        ({**GOOD, "at": "noon"}, "at: expected the time"),
         ({**GOOD, "loud": True}, "unknown field 'loud'"),
         ({**RECEIVED, "reply": {**RECEIVED["reply"], "mood": 1}}, "Reply: unknown field 'mood'"),  # type: ignore[dict-item]
         ({"kind": "Said", "version": VERSION, "at": 0.0}, "Said: .*text"),

@@ -92,10 +92,8 @@ def test_a_tool_use_reply_without_good_calls_is_asked_again_once(blocks):
 
 
 def test_a_paused_turn_goes_back_as_it_is_without_a_user_message():
-    first, second = (
-        {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
-        for call_id in ("s1", "s2")
-    )
+    first: dict = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    second = {**first, "id": "s2"}
     run = Simulation()
     stop = run.run(
         [says("searching", first, stop="pause_turn"), says(second, stop="pause_turn"), says("found")]
@@ -108,7 +106,7 @@ def test_a_paused_turn_goes_back_as_it_is_without_a_user_message():
 def test_pauses_are_bounded_by_their_own_count():
     run = Simulation(limits=Limits(max_pauses=1))
     stop = run.run([says("a", stop="pause_turn"), says("b", stop="pause_turn")])
-    assert (stop.kind, stop.detail) == ("max_pauses", {"limit": 1, "used": 2})
+    assert (stop.kind, stop.detail) == ("max_pauses", {"limit": 1, "used": 1})
     assert [m["role"] for m in run.closed] == ["user"]
 
 

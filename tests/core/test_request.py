@@ -45,7 +45,6 @@ def test_empty_parts_are_left_out():
 def test_a_request_can_be_read_as_values():
     request = Request(Head.of(started()), 100, MESSAGES)
     assert request.as_dict() == json.loads(body(started()))
-    assert request.messages_list() == json.loads(MESSAGES)
 
 
 def test_the_loop_owns_what_it_writes_into_the_body():

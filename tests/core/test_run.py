@@ -1,5 +1,7 @@
 """The call gate and the order of work: what is decided, by whom, and when it runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from brida.core.events import Answered, Asked, CallFinished, Decided, Received, Said, Sent, StopRequested
@@ -197,6 +199,26 @@ def test_an_answer_given_for_other_arguments_is_refused():
 
     run.answer = answers
     assert one_turn(run, ("write", {}))[0][0] == "declined"
+
+
+def test_whoever_is_asked_cannot_change_what_runs():
+    def answers(question):
+        question.arguments["paths"].append("/etc/passwd")
+        return True
+
+    run = Simulation((WRITE,), answer=answers)
+    one_turn(run, ("write", {"paths": ["notes.txt"]}))
+    assert run.ran == [("write", {"paths": ["notes.txt"]})]
+    assert run.messages[1]["content"][0]["input"] == {"paths": ["notes.txt"]}
+
+
+def test_a_no_is_not_forgotten_where_the_rules_have_changed_since():
+    def answers(question):
+        run.env = replace(run.env, policy=Policy({"write": "allow"}))
+        return False
+
+    run = Simulation((WRITE,), answer=answers)
+    assert one_turn(run, ("write", {})) == [("declined", "answered by test")]
 
 
 # --- raised tiers -----------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import pytest
 
+from brida.core.encoding import digest
 from brida.core.events import (
     Answered,
+    Asked,
     CallFinished,
     CallStarted,
     Decided,
@@ -13,10 +15,13 @@ from brida.core.events import (
     Said,
     Sent,
     Started,
+    Stopped,
+    StopRequested,
     TurnStarted,
     Waited,
 )
 from brida.core.state import Phase, fold
+from brida.core.stops import Stop
 from brida.core.usage import Usage
 from support.loop import FakeTool, Simulation, null_stop, says, started
 
@@ -57,6 +62,11 @@ def test_a_new_run_has_done_nothing():
     assert (state.waiting, state.questions, state.stop, state.elapsed) == ((), (), None, 0.0)
 
 
+def decided(call_id, verdict="denied"):
+    """A decision about a call of :func:`in_a_turn`."""
+    return Decided(0, call_id, verdict, "rule", digest("read" if call_id == "a" else "write", {}), "no")
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -67,24 +77,70 @@ def test_a_new_run_has_done_nothing():
     ],
 )
 def test_an_event_about_a_call_that_is_not_of_this_turn_is_refused(event):
-    with pytest.raises(ValueError, match="'x' is no call of this turn"):
-        in_a_turn().apply(event)
-
-
-def test_a_call_is_not_started_without_a_decision_that_allows_it():
     state = in_a_turn()
+    if isinstance(event, CallStarted):
+        state.apply(decided("a"))
+        state.apply(decided("b", "allow"))
+    with pytest.raises(ValueError, match="'x' is no call of this turn"):
+        state.apply(event)
+
+
+def test_a_call_is_not_started_before_all_are_decided_nor_without_being_allowed():
+    state = in_a_turn()
+    state.apply(decided("b", "allow"))
+    with pytest.raises(ValueError, match="without a decision that allows it"):
+        state.apply(CallStarted(0, "b"))
+    state.apply(decided("a"))
     with pytest.raises(ValueError, match="without a decision that allows it"):
         state.apply(CallStarted(0, "a"))
-    state.apply(Decided(0, "a", "denied", "rule", "d", "no"))
-    with pytest.raises(ValueError, match="without a decision that allows it"):
-        state.apply(CallStarted(0, "a"))
+    state.apply(CallStarted(0, "b"))
+
+
+def test_a_call_is_decided_once_and_for_its_own_arguments():
+    state = in_a_turn()
+    with pytest.raises(ValueError, match="'a' is decided already, or has other arguments"):
+        state.apply(Decided(0, "a", "allow", "rule", digest("read", {"p": 1})))
+    state.apply(decided("a", "allow"))
+    with pytest.raises(ValueError, match="'a' is decided already"):
+        state.apply(decided("a", "allow"))
+
+
+def test_an_event_that_cannot_follow_is_refused():
+    ready = fold((started((READ, WRITE)), Said(0, "task")))
+    in_flight = state_after()
+    over = state_after(Received(0, says("done")))
+    stopped = state_after(Received(0, says("done")), Stopped(0, Stop("completed")))
+    in_turn = (
+        TurnStarted(0, 1),
+        Asked(0, ()),
+        decided("a"),
+        CallStarted(0, "a"),
+        CallFinished(0, "a", "ok", ""),
+    )
+    replies = (Received(0, says("x")), Lost(0, Fault("cut", "cut")))
+    leaving = (Sent(0, 1, 100, "d"), Waited(0, 1.0))
+    asked_to_stop = StopRequested(0, Stop("interrupted"))
+    said = Said(0, "x")
+    for state, refused in (
+        (ready, (*in_turn, *replies)),
+        (in_flight, (*in_turn, *leaving)),
+        (in_a_turn(), (*replies, *leaving)),
+        (over, (*in_turn, *replies, *leaving)),
+        (stopped, (*in_turn, *replies, *leaving, said, Stopped(0, Stop("completed")))),
+    ):
+        for event in refused:
+            with pytest.raises(ValueError, match=f"^{type(event).__name__} cannot follow here"):
+                state.copy().apply(event)
+        state.copy().apply(asked_to_stop)
+        if state is not stopped:
+            state.copy().apply(said)
 
 
 def test_a_copy_goes_its_own_way():
     state = in_a_turn()
     other = state.copy()
     for call_id in ("a", "b"):
-        other.apply(Decided(0, call_id, "denied", "rule", "d", "no"))
+        other.apply(decided(call_id))
     assert (len(state.waiting), len(other.waiting), state.denied) == (2, 0, ())
     assert (state.phase, other.phase) == (Phase.TURN, Phase.READY)
     assert state.history.open_calls == ("a", "b")

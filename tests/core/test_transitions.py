@@ -7,9 +7,9 @@ import pytest
 from brida.core.transitions import ANY, TABLE, UNKNOWN, Action, classify, is_blank_text, look_up, text_of
 
 RUN, REPEAT, GROW, RESUME, END = Action
-DESIGN = {
+DESIGN: dict[str, dict[str, tuple]] = {
     "tool_use": {
-        "calls": (RUN, True, "max_turns"),
+        "calls": (RUN, True, ""),
         "bad calls": (REPEAT, False, "malformed_reply"),
         "text": (REPEAT, False, "malformed_reply"),
         "other": (REPEAT, False, "malformed_reply"),

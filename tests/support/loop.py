@@ -169,7 +169,7 @@ class Simulation:
             stamped = replace(event, at=self.now)
             self.state.apply(stamped)
             self.events.append(stamped)
-            if len(self.events) == self.interrupt_after:
+            if len(self.events) == self.interrupt_after and self.state.stop is None:
                 self.learn(StopRequested(0, INTERRUPTED))
 
     # -- what must hold in every test

@@ -33,7 +33,8 @@ def checked(said: object) -> Answer:
         return Answer(said)
     if not isinstance(said, Answer):
         raise TypeError(f"an approver answers with an Answer, True or False, not {type(said).__name__}")
-    parts: tuple[tuple[object, type], ...] = ((said.allow, bool), (said.session, bool), (said.reason, str))
-    if not all(isinstance(value, kind) for value, kind in parts):
-        raise TypeError(f"an Answer holds allow: bool, session: bool and reason: str, got {said!r}")
+    flags: tuple[object, ...] = (said.allow, said.session)
+    texts: tuple[object, ...] = (said.reason, said.by)
+    if not all(isinstance(flag, bool) for flag in flags) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"an Answer holds allow and session as bool, reason and by as str, got {said!r}")
     return said

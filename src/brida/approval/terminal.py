@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from brida.approval.answers import Answer
 from brida.core.events import Question
+from brida.core.wording import Say
 from brida.texts.terminal import escape, rows
 
 SHOWN: Final = 4_000
@@ -20,12 +21,6 @@ SHOWN: Final = 4_000
 
 
 MARGIN: Final = " " * 10
-
-
-class Say(Protocol):
-    """Translates an English text and puts the facts into its braces."""
-
-    def __call__(self, text: str, /, **facts: object) -> str: ...
 
 
 class Terminal:
@@ -48,11 +43,10 @@ class Terminal:
     async def __call__(self, question: Question) -> Answer:
         """The person's answer to ``question``."""
         async with self._turn:
-            self._read_line.discard()
             self._write(self._prompt(question, limit=SHOWN))
             while True:
-                line = await self._read_line()
-                answer = self._understand(question, line)
+                self._read_line.discard()
+                answer = self._understand(question, await self._read_line())
                 if answer is not None:
                     return answer
 
@@ -160,7 +154,10 @@ class StandardInput:
         """The next line that was typed; None at the end of the input."""
         while b"\n" not in self._held:
             await self._readable()
-            piece = os.read(self._descriptor, 4096)
+            try:
+                piece = os.read(self._descriptor, 4096)
+            except OSError:  # the terminal has hung up
+                return None
             if not piece:
                 return None
             self._held += piece

@@ -26,17 +26,18 @@ class DefaultToRun(click.Group):
 
     def _check_words(self, ctx: click.Context, args: list[str]) -> None:
         """One bare word close to a command's name is a slip, not a task to pay for."""
-        words = [word for word in args if not word.startswith("-")]
-        if len(args) != len(words) or len(words) != 1 or len(words[0].split()) != 1:
+        word, *further = args or [""]
+        values = [value for before, value in zip(args, further, strict=False) if not before.startswith("-")]
+        if word.startswith("-") or len(word.split()) != 1 or any(not v.startswith("-") for v in values):
             return
-        close = difflib.get_close_matches(words[0].lower(), [*self.commands, "help", "version"], cutoff=0.6)
+        close = difflib.get_close_matches(word.lower(), [*self.commands, "help", "version"], cutoff=0.6)
         if close:
             say: Catalogue = ctx.obj
             ctx.fail(
                 say(
                     "there is no command {word}; did you mean brida {command}? "
                     "A task of one word: brida run {word}",
-                    word=words[0],
+                    word=word,
                     command=close[0] if close[0] in self.commands else f"--{close[0]}",
                 )
             )

@@ -1,10 +1,11 @@
 """The command ``brida``: its errors and its exit codes."""
 
+import errno
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +14,17 @@ from brida.cli.screen import Screen, silence
 from brida.core.stops import Stop
 from brida.errors import ConfigurationError
 from brida.texts.catalogue import ENGLISH, Catalogue, choose_language, install_for_command_line
+from brida.texts.terminal import escape
+
+if TYPE_CHECKING:
+    from brida.runtime.outcome import Outcome
+
+
+BROKEN: Final = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
+"""What writing to a stream that takes nothing more fails with: no bug, and nobody reads what we would say."""
+
+SHOWN: Final = 2_000
+"""Characters of an error that a person is shown."""
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
@@ -35,12 +47,15 @@ def _run(given: list[str], screen: Screen) -> int:
     except click.ClickException as error:
         return _wrong_use(error.format_message(), given, screen, say)
     except ConfigurationError as error:
-        return _wrong_use(str(error), given, screen, say)
+        return _wrong_use(str(error), given, screen, say, error.outcome)
     except (KeyboardInterrupt, click.Abort):
         return _end(Stop("interrupted"), "", given, screen)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in BROKEN:
+            silence(sys.stdout)
+            return 0
         if "--debug" in given:
-            screen.raw_error(traceback.format_exc())
+            screen.raw_error(escape(traceback.format_exc(), multiline=True))
         stop = Stop("internal_error", {"error": f"{type(error).__name__}: {error}"})
         words = say(
             "a bug in brida: {error}; run again with --debug to see where", error=stop.detail["error"]
@@ -73,9 +88,17 @@ def _value_of(flag: str, given: list[str]) -> str | None:
     return value
 
 
-def _wrong_use(message: str, given: list[str], screen: Screen, say: Catalogue) -> int:
+def _wrong_use(
+    message: str, given: list[str], screen: Screen, say: Catalogue, outcome: "Outcome | None" = None
+) -> int:
+    """Says what is wrong; a run that had begun keeps its outcome."""
     stop = Stop("configuration_error", {"error": message})
-    return _end(stop, say("Error: {message}", message=message), given, screen)
+    words = say("Error: {message}", message=message if len(message) <= SHOWN else f"{message[:SHOWN]}...")
+    if outcome is None or "--json" not in given:
+        return _end(stop, words, given, screen)
+    screen.line(words)
+    screen.json(outcome.to_json())
+    return stop.exit_code
 
 
 def _end(stop: Stop, words: str, given: list[str], screen: Screen) -> int:

@@ -25,7 +25,7 @@ class Screen:
     @property
     def width(self) -> int:
         """Columns for one line of the trace: the terminal's, or 200 where there is none."""
-        return max(40, shutil.get_terminal_size((200, 24)).columns) if self.err_is_terminal else 200
+        return max(20, shutil.get_terminal_size((200, 24)).columns) if self.err_is_terminal else 200
 
     def line(self, text: str, *, cut: bool = False) -> None:
         """One line on stderr, escaped; ``cut`` shortens it visibly to the width."""
@@ -48,7 +48,9 @@ class Screen:
     def json(self, value: object) -> None:
         """One line of JSON on stdout, in ASCII where the stream holds no more."""
         encoding = (getattr(self._stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-        self.out(json.dumps(value, ensure_ascii=encoding != "utf8", default=str) + "\n")
+        self.out(
+            json.dumps(value, ensure_ascii=encoding != "utf8" or self.out_is_terminal, default=str) + "\n"
+        )
 
     def end_line(self) -> None:
         """Ends an open line on stdout."""

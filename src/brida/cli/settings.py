@@ -86,11 +86,14 @@ class Settings:
                 )
                 return None
             raise self._no_model()
+        if name is not None and not name.strip():
+            raise self._wrong("--model: the name is blank")
         try:
             model = AnthropicModel(name or DEFAULT_MODEL, base_url=self.flags.base_url)
         except ConfigurationError as error:
             raise self._wrong(
-                "--base-url: {url} is no address such as http://127.0.0.1:8080", url=server
+                "--base-url: {url} is no address such as http://127.0.0.1:8080",
+                url=str(server).rpartition("@")[2],
             ) from error
         if model.needs_credential and not credential:
             raise self._no_model()

@@ -1,5 +1,6 @@
 """Running one task from the command line: signals, output, exit code."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ from brida.cli.settings import Flags, Settings
 from brida.cli.trace import Trace
 from brida.core.events import Event, to_json
 from brida.core.stops import EXIT_CODES
-from brida.models.base import Delta
+from brida.models.base import Delta, close_quietly
 from brida.runtime import loops
 from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
@@ -56,15 +57,17 @@ async def _drive(
     agent: Agent, task: str, listener: Callable[[Event | Delta], None], screen: Screen, say: Catalogue
 ) -> Outcome:
     run = agent.start(task, listener=listener)
-    restore = _catch_signals(run, lambda: screen.line(say("stopping; press Ctrl-C again to stop at once")))
+    words = say("stopping; press Ctrl-C again to stop at once")
+    later = asyncio.get_running_loop().call_soon_threadsafe  # a handler may interrupt a write
+    restore = _catch_signals(run, lambda: later(screen.line, words))
     try:
         return await run
     finally:
         restore()
-        await agent.model.close()
+        await close_quietly(agent.model)
 
 
-def _catch_signals(run: LocalRun, tell: Callable[[], None]) -> Callable[[], None]:
+def _catch_signals(run: LocalRun, tell: Callable[[], object]) -> Callable[[], None]:
     """The first Ctrl-C stops softly, the second at once, the third ends the process. A terminal that hangs
     up, or a service that is told to end, stops the run at once."""
     presses = 0

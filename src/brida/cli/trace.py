@@ -12,8 +12,6 @@ from brida.core.events import (
     Received,
     Reply,
     Sent,
-    Started,
-    Waited,
 )
 from brida.core.transitions import Action, classify, look_up, text_of
 from brida.models.base import Delta
@@ -38,8 +36,7 @@ class Trace:
         self._replies = 0
         self._attempts = 0
         self._tools: dict[str, str] = {}
-        self._streamed = ""
-        self._written = ""
+        self._written = self._paused = ""
 
     def __call__(self, what: Event | Delta) -> None:
         """Shows one event or delta."""
@@ -58,8 +55,6 @@ class Trace:
                 self._finished(what)
             case Lost():
                 self._lost(what)
-            case Started() | Waited():
-                pass
             case _:
                 pass
 
@@ -78,22 +73,22 @@ class Trace:
 
     def _stream(self, text: str) -> None:
         if self._text and self._screen.out_is_terminal:
-            self._streamed += text
             self._screen.out(text)
 
     def _received(self, reply: Reply) -> None:
         self._replies += 1
-        kind, calls = classify(reply.content, ())
+        kind, calls = classify(reply.content, self._tools)
         row = look_up(reply.stop_reason, kind)
         text = text_of(reply.content)
         if row.keep and text and self._text and not self._screen.out_is_terminal:
             self._screen.out(text if text.endswith("\n") else text + "\n")
-            self._written = text
+            self._written = self._paused + text
+        if row.keep:
+            self._paused = self._paused + text if row.action is Action.RESUME else ""
+            self._tools |= {call.id: call.tool for call in calls}
         self._screen.end_line()
-        self._streamed = ""
         if row.action is Action.RUN_CALLS:
             for call in calls:
-                self._tools[call.id] = call.tool
                 arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
                 self._line(self._say("the model asks for {call}", call=f"{call.tool}({arguments})"))
         elif row.action in (Action.REPEAT, Action.GROW):

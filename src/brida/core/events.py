@@ -267,6 +267,8 @@ def decode_event(line: bytes | str) -> Event:
     if kind is None:
         raise ValueError(f"kind: {record.get('kind')!r} is unknown; it is one of {', '.join(KINDS)}")
     values = {name: value for name, value in record.items() if name not in ("kind", "version")}
+    if not isinstance(values.get("at"), int | float):
+        raise ValueError(f"at: expected the time of the event in seconds, got {values.get('at')!r}")
     return typing.cast(Event, _build(kind, values))
 
 

@@ -83,7 +83,7 @@ class History:
         """Closes the open user message: it is sent now."""
         if message := self._open_message():
             self._append(message)
-            self._calls, self._texts, self._results_only = {}, (), False
+            self._calls, self._texts = {}, ()
 
     # -- what can be asked of it
 

@@ -29,9 +29,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         check_tier(f"the rule for {self.pattern!r}", self.tier)
-        if not str(self.pattern).strip():
+        if not self.pattern or "".join(str(self.pattern).split()) != self.pattern:
             raise ValueError(
-                f"pattern: {self.pattern!r} names no tool; write a name or a glob such as 'read_*'"
+                f"pattern: {self.pattern!r} names no tool; write a name or a glob such as 'read_*', no blanks"
             )
 
     def names(self, tool: str, *, high_declared: bool) -> bool:
@@ -66,6 +66,9 @@ class Policy:
             else rules
         )
         object.__setattr__(self, "rules", tuple(made))
+        for rule in self.rules:
+            if not isinstance(rule, Rule):
+                raise ValueError(f"rules: expected rules or a mapping of names to tiers, got {rule!r}")
         object.__setattr__(self, "default", check_tier("default", default))
 
     def __add__(self, rules: Iterable[Rule]) -> "Policy":

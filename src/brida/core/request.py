@@ -1,7 +1,6 @@
 """One request to the model: what stays fixed for the run, and the messages as bytes."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,9 +26,9 @@ class Head:
             "system": started.system,
             "tools": [tool.definition for tool in started.tools],
             "stop_sequences": started.stop_sequences,
-            **(started.extra or {}),
         }
-        return cls(started.model, encode({name: value for name, value in parts.items() if value})[:-1])
+        given = {name: value for name, value in parts.items() if value}
+        return cls(started.model, encode({**given, **(started.extra or {})})[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,3 @@ class Request:
     def as_dict(self) -> dict[str, object]:
         """The body as Python values, for models that do not speak bytes. Decodes the whole history."""
         return cast("dict[str, object]", json.loads(self.body(stream=False)))
-
-    def messages_list(self) -> list[Mapping[str, object]]:
-        """The messages as Python values. Decodes the whole history."""
-        return cast("list[Mapping[str, object]]", json.loads(self.messages))

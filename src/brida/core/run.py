@@ -7,6 +7,7 @@ again. Whatever is decided here becomes an event, so the state alone, folded fro
 has been settled.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
@@ -246,12 +247,13 @@ def _decide(call: Call, state: State, env: Env) -> Decided | Question | Stop:
     tier, rule = env.policy.decide(asked.tool, impact=tool.impact, declared=tool.impact_declared)
     if tier == "deny":
         return decided("denied", rule, wording.denied(env.say, asked.tool))
-    if tier == "allow" and raised is None:
+    if tier == "allow" and raised is None and call.answer is None:
         return decided("allow", rule)
     if settled := _approval(call, state, env, decided, raised):
         return settled
+    shown = copy.deepcopy(asked.arguments)  # whoever is asked cannot change what runs
     return Question(
-        asked.id, asked.tool, asked.arguments, asked.digest, tool.impact, raised or rule, raised is not None
+        asked.id, asked.tool, shown, asked.digest, tool.impact, raised or rule, raised is not None
     )
 
 

@@ -124,10 +124,14 @@ class State:
 
     def apply(self, event: Event) -> None:
         """Learns one event. Raises ``ValueError`` where the event cannot follow what is known."""
+        kind = type(event)
+        over = self.stop is not None and kind is not StopRequested
+        if over or self.phase is not _PHASES.get(kind, self.phase):
+            raise ValueError(f"{kind.__name__} cannot follow here: {self.phase.value}")
         if not self._waits_for_person:
             self.elapsed += max(0.0, event.at - self.at)
         self.at = event.at
-        _HANDLERS[type(event)](self, event)
+        _HANDLERS[kind](self, event)
 
     @property
     def waiting(self) -> tuple[Call, ...]:
@@ -224,6 +228,8 @@ class State:
             self.session_allows |= {call.asked.tool}
 
     def _decided(self, event: Decided) -> None:
+        if self._call(event.call_id).decision or self._call(event.call_id).asked.digest != event.digest:
+            raise ValueError(f"call {event.call_id!r} is decided already, or has other arguments")
         asked = self._change(event.call_id, decision=event).asked
         if event.verdict == "allow":
             return
@@ -237,7 +243,7 @@ class State:
         self._close_turn()
 
     def _call_started(self, event: CallStarted) -> None:
-        if not self._call(event.call_id).allowed:
+        if self.waiting or not self._call(event.call_id).allowed:
             raise ValueError(f"call {event.call_id!r} was started without a decision that allows it")
         self._change(event.call_id, started=True)
 
@@ -303,6 +309,13 @@ def _detail(kind: str, reply: Reply, state: State) -> dict[str, object]:
         case _:
             return {}
 
+
+_PHASES: Final[Mapping[type, Phase]] = {
+    **dict.fromkeys((Sent, Waited), Phase.READY),
+    **dict.fromkeys((Received, Lost), Phase.IN_FLIGHT),
+    **dict.fromkeys((TurnStarted, Asked, Answered, Decided, CallStarted, CallFinished), Phase.TURN),
+}
+"""Where the loop must stand for an event to follow; any other event may come while the run goes on."""
 
 _HANDLERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     Said: State._said,

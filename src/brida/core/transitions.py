@@ -44,7 +44,7 @@ class Row:
 ANY: Final[tuple[Kind, ...]] = ("bad calls", "calls", "text", "other", "empty")
 
 TABLE: Final[tuple[Row, ...]] = (
-    Row(("tool_use",), ("calls",), Action.RUN_CALLS, True, "max_turns"),
+    Row(("tool_use",), ("calls",), Action.RUN_CALLS, True, ""),
     Row(("tool_use",), ("bad calls", "text", "other", "empty"), Action.REPEAT, False, "malformed_reply"),
     Row(("end_turn",), ("text",), Action.END, True, "completed"),
     Row(("end_turn",), ("other", "empty"), Action.END, False, "empty_reply"),

@@ -119,7 +119,7 @@ class MaxPauses:
     def __call__(self, state: State) -> Stop | None:
         if state.pauses <= self.limit:
             return None
-        return Stop.limit("max_pauses", limit=self.limit, used=state.pauses)
+        return Stop.limit("max_pauses", limit=self.limit, used=state.pauses - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import asyncio
 import os
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -140,21 +142,30 @@ class AnthropicModel:
                 if not self._stream:
                     return _read_whole(response.content, response)
                 events = sdk.AsyncStream.raw_events(_Bounded(response))
+                heard = time.monotonic()
                 async for event in events:
+                    heard = self._still_talking(event.event, heard)
                     self._take(assembler, event.event, event.data, response)
                     if assembler.complete:
                         await _drain(events)
                         return assembler.reply()
             finally:
                 await response.aclose()
-        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
+        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError, TimeoutError) as error:
             raise ModelFault(_fault(error, opened, assembler.usage)) from error
         raise ModelFault(_cut(assembler.usage))
+
+    def _still_talking(self, event: str | None, heard: float) -> float:
+        """When the server last said something; pings alone, for too long, are silence."""
+        now = time.monotonic()
+        if event == "ping" and now - heard > self._timeout:
+            raise TimeoutError("nothing but pings")
+        return heard if event == "ping" else now
 
     @staticmethod
     def _take(assembler: ReplyAssembler, name: str | None, data: str, response: Any) -> None:
         if name == "error":
-            raise ModelFault(_with_usage(_error_in_body(data, response), assembler.usage))
+            raise ModelFault(replace(_error_in_body(data, response), usage=assembler.usage))
         if name != "ping" and data:
             event = parse(data)
             if not isinstance(event, dict):
@@ -183,7 +194,7 @@ class AnthropicModel:
                     assembler.feed(event)
                     if assembler.complete:
                         return assembler.reply()
-        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
+        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError, TimeoutError) as error:
             raise ModelFault(_fault(error, opened, assembler.usage)) from error
         raise ModelFault(_cut(assembler.usage))
 
@@ -242,7 +253,7 @@ async def _drain(events: AsyncIterator[Any]) -> None:
         async with asyncio.timeout(DRAIN):
             async for _ in events:
                 pass
-    except Exception:  # the reply is whole: whatever the stream does after it is no fault
+    except (Exception, asyncio.CancelledError):  # the reply is whole: nothing after it takes it away
         return
 
 
@@ -269,7 +280,7 @@ def _fault(error: Exception, opened: bool, usage: Mapping[str, Any] | None) -> F
         return Fault("malformed_body", str(error)[:SHOWN], again=True, usage=usage, billed=True)
     if hasattr(error, "status_code") and hasattr(error, "response"):
         headers = error.response.headers
-        return _with_usage(status_fault(error.status_code, headers, getattr(error, "body", None)), usage)
+        return replace(status_fault(error.status_code, headers, getattr(error, "body", None)), usage=usage)
     cause = error if opened else (error.__cause__ or error)
     name = type(cause).__name__
     message = f"{name}: {cause}"[:SHOWN] if str(cause) else name
@@ -283,19 +294,6 @@ def _fault(error: Exception, opened: bool, usage: Mapping[str, Any] | None) -> F
 
 def _cut(usage: Mapping[str, Any] | None) -> Fault:
     return Fault("cut_stream", "the stream ended before the reply did", again=True, usage=usage, billed=True)
-
-
-def _with_usage(fault: Fault, usage: Mapping[str, Any] | None) -> Fault:
-    return Fault(
-        fault.kind,
-        fault.message,
-        fault.again,
-        fault.retry_after,
-        usage,
-        fault.billed,
-        fault.status,
-        fault.request_id,
-    )
 
 
 def credential_available(environ: Mapping[str, str]) -> bool:

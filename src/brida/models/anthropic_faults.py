@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -49,16 +50,15 @@ _AGAIN_IN_STREAM: Final = ("overloaded", "server_error", "timeout", "rate_limite
 def status_fault(status: int, headers: Mapping[str, str], body: object) -> Fault:
     """The fault of an answer that is no success.
 
-    Again: 408, 409, 429 and every status from 500; ``x-should-retry`` beats that, but nothing makes a
+    Again: 408, 409, 429 and every status from 500, unless ``x-should-retry`` says no; nothing makes a
     spend limit worth another try. An error that came inside a stream of status 200 is judged by its type.
     """
     error = _error_of(body)
     code = _details_of(error).get("error_code")
     kind = KINDS.get(str(error.get("type"))) or _BY_STATUS.get(status) or _general_kind(status)
     again = kind in _AGAIN_IN_STREAM if status < 300 else status in (408, 409, 429) or status >= 500
-    wish = headers.get("x-should-retry")
-    if wish in ("true", "false"):
-        again = wish == "true"
+    if headers.get("x-should-retry") == "false":
+        again = False
     if code in SPEND_LIMITS:
         kind, again = "spend_limit", False
     return Fault(
@@ -122,13 +122,4 @@ def without_secrets(fault: Fault, secrets: Iterable[str | None]) -> Fault:
     for secret in secrets:
         if secret and len(secret) >= 4:
             message = message.replace(secret, "***")
-    return Fault(
-        fault.kind,
-        message,
-        fault.again,
-        fault.retry_after,
-        fault.usage,
-        fault.billed,
-        fault.status,
-        fault.request_id,
-    )
+    return replace(fault, message=message)

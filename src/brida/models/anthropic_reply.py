@@ -17,8 +17,8 @@ from brida.models.base import Delta, OnDelta
 DEEPEST: Final = 200
 """Levels of nesting that a reply may have; deeper ones could not be encoded again."""
 
-CUT_OFF: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
-"""Stop reasons after which a call may be incomplete; the loop runs nothing of such a reply."""
+WHOLE: Final = ("tool_use", "end_turn", "stop_sequence", "pause_turn", "compaction")
+"""Stop reasons after which every call is whole. After any other the loop runs nothing of the reply."""
 
 
 class MalformedBodyError(ValueError):
@@ -108,7 +108,7 @@ class ReplyAssembler:
         stop_reason = self._end.get("stop_reason")
         for index in range(len(self._blocks)):
             self._close(index)
-        if self._cut_calls and stop_reason not in CUT_OFF:
+        if self._cut_calls and stop_reason in WHOLE:
             raise MalformedBodyError("the arguments of a call are no JSON object")
         return whole_reply(
             {**(self._message or {}), **self._end, "content": self._blocks, "usage": self.usage}

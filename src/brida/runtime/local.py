@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from brida.approval.answers import Answer, Approver, checked
+from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
     CallFinished,
@@ -22,6 +23,7 @@ from brida.core.events import (
     Lost,
     Question,
     Received,
+    Reply,
     Said,
     Started,
     StopRequested,
@@ -79,10 +81,10 @@ class LocalRun:
         self._clock = work.clock or wall_clock()
         self._not_before = 0.0
         self._listener = work.listener
-        self._cause: Exception | None = None
+        self._cause: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._attention = Attention()
-        self._runner = ToolRunner(work.started.run_id, work.env.say, self._attention)
+        self._runner = ToolRunner(work.started.run_id, work.env.say, self._attention, work.env.yes_to)
         started = replace(work.started, at=self._now())
         self._events: list[Event] = [started]
         self._state = State(started)
@@ -164,12 +166,18 @@ class LocalRun:
 
     async def _attempt(self, step: Send) -> Received | Lost:
         try:
-            return Received(self._now(), await self._work.model.complete(step.request, self._tell))
+            reply: object = await self._work.model.complete(step.request, self._tell)
+            if not isinstance(reply, Reply):
+                raise TypeError(f"a model gives a Reply, not {type(reply).__name__}")
+            encode(reply.content)  # what cannot be sent again is refused here, before the run learns it
+            return Received(self._now(), reply)
         except ModelFault as error:
             return Lost(self._now(), error.fault)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             self._fail("model", error)
-            return Lost(self._now(), Fault("failed", f"{type(error).__name__}: {error}", again=True))
+            return Lost(self._now(), Fault("failed", clean(f"{type(error).__name__}: {error}"), again=True))
 
     async def _wait(self, step: Wait) -> None:
         seconds = step.seconds * (1 - JITTER * random.random()) if step.jitter else step.seconds
@@ -180,8 +188,10 @@ class LocalRun:
 
     async def _ask(self, question: Question) -> None:
         asking = self._loop.create_task(self._answer(question))
-        await self._attention.wait([asking], until=Urgency.SOFT)
-        if asking.done() and not asking.cancelled() and (said := asking.result()) is not None:
+        reason = await self._attention.wait([asking], until=Urgency.SOFT)
+        if asking.cancelled() and reason is None:
+            self._fail("approve", asyncio.CancelledError("the approver was cancelled"))
+        elif asking.done() and not asking.cancelled() and (said := asking.result()) is not None:
             self._record(
                 Answered(
                     self._now(),
@@ -200,9 +210,11 @@ class LocalRun:
             if self._work.approve is None:
                 raise TypeError("there is nobody to ask")
             return checked(await call_hook(self._work.approve, question))
+        except asyncio.CancelledError:
+            raise
         except KeyboardInterrupt:
             self._request_stop(Stop("interrupted"))
-        except Exception as error:
+        except BaseException as error:
             self._fail("approve", error)
         return None
 
@@ -240,8 +252,10 @@ class LocalRun:
             self._listener = None
             self._fail("listener", error)
 
-    def _fail(self, where: str, error: Exception) -> None:
+    def _fail(self, where: str, error: BaseException) -> None:
         """A hook, a model or a listener is broken: the run ends for it, its history whole."""
+        if self._state.stop is not None:
+            return  # the run is over already
         self._cause = error
         facts = {"where": where, "error": clean(f"{type(error).__name__}: {error}")}
         self._request_stop(Stop("configuration_error", facts))

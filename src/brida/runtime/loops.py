@@ -8,7 +8,8 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -50,16 +51,30 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]], *, handle_interrupt: b
 def _run_in_thread(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
+    cancels: list[Callable[[], object]] = []
+
+    async def cancellable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            cancels.append(partial(loop.call_soon_threadsafe, task.cancel))
+        return await main()
 
     def work() -> None:
         try:
-            results.append(_run_here(main, handle_interrupt=False))
+            results.append(_run_here(cancellable, handle_interrupt=False))
         except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=work, name="brida run_sync", daemon=True)
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        with suppress(RuntimeError):  # it ended by itself
+            for cancel in cancels:
+                cancel()
+        thread.join()
+        raise
     if errors:
         raise errors[0]
     return results[0]

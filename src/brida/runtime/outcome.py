@@ -76,7 +76,9 @@ class Outcome:
             turns=state.turns,
             requests=state.requests,
             pending=tuple(CallNote.of(call) for call in state.not_run),
-            questions=tuple(CallNote.of(call.asked) for call in state.questions),
+            questions=tuple(
+                CallNote.of(call.asked) for call in state.questions if state.stop.kind == "waiting"
+            ),
             declined=tuple(CallNote.of(call) for call in state.declined),
             denied=tuple(CallNote.of(call) for call in state.denied),
             failed_calls=tuple(CallNote.of(call) for call in state.failed_calls),

@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from brida.tools.context import Say, running_call, say_of_call
+from brida.core.wording import Say
+from brida.tools.context import running_call, say_of_call
 from brida.tools.declare import Tool, tool
 from brida.tools.output import RESULT_LIMIT, ToolError
 from brida.tools.paths import is_sensitive, open_inside, write_inside

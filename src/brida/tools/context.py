@@ -9,13 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
 
-
-class Say(Protocol):
-    """Translates an English text and puts the facts into its braces (a catalogue of ``brida.texts``)."""
-
-    def __call__(self, text: str, /, **facts: object) -> str: ...
+from brida.core.wording import Say, english
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +20,7 @@ class CallContext:
     ``cancelled`` is set when the run no longer waits for this call (timeout, cancel, second Ctrl-C). An
     async tool is cancelled besides; a sync tool that takes long should look at it now and then.
     ``result_limit`` is the number of bytes that its result may have before it is cut; None where nobody
-    said.
+    said. ``approved``: a person said yes to this very call, or to the tool in advance.
     """
 
     call_id: str
@@ -34,6 +29,7 @@ class CallContext:
     say: Say
     cancelled: threading.Event = field(default_factory=threading.Event)
     result_limit: int | None = None
+    approved: bool = False
 
 
 _current: ContextVar[CallContext] = ContextVar("brida_call")
@@ -58,11 +54,7 @@ def running_call() -> CallContext | None:
 def say_of_call() -> Say:
     """What translates for the current call; English outside one."""
     call = running_call()
-    return _english if call is None else call.say
-
-
-def _english(text: str, /, **facts: object) -> str:
-    return text.format(**facts)
+    return english if call is None else call.say
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal, TypeAlias, get_args, overload
 
+from brida.core.wording import Say
 from brida.tools import docstrings
-from brida.tools.context import Say
 from brida.tools.problems import problems_of
 from brida.tools.schema import Arguments, arguments_of
 from brida.tools.signature import is_async, parameters_of, scope_of, target_of

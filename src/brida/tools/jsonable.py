@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias, cast
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.text import binary_note, clean, error_text, size_of, text_of, type_name
 
 MAX_ITEMS = 1_000

@@ -23,7 +23,7 @@ anything more than 32 levels deep, is replaced by a note. No more of a value is 
 
 from collections.abc import Iterator
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.jsonable import Full, Writer, simplify
 from brida.tools.text import cut, error_text, is_visible, text_of
 

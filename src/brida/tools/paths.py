@@ -13,8 +13,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from brida.core.wording import Say
 from brida.tools import portable, walk
-from brida.tools.context import Say
 from brida.tools.spelling import PathRefused, is_secret, parts_of, shown
 
 __all__ = ["PathRefused", "is_sensitive", "open_inside", "write_inside"]

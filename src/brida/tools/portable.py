@@ -10,9 +10,9 @@ import os
 import stat
 from pathlib import Path
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.replace import replace_file
-from brida.tools.spelling import PathRefused, parts_of, shown
+from brida.tools.spelling import PathRefused, parts_of, refuse_unapproved, shown
 from brida.tools.walk import check_kind, os_errors
 
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -21,6 +21,7 @@ _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) 
 def open_to_read(root: Path, path: str, say: Say) -> int:
     """The descriptor of a regular file. Raises :class:`PathRefused`."""
     real = _resolve(root, path, say)
+    refuse_unapproved(names(root, path, say), path, say)
     with os_errors(path, say):
         check_kind(os.lstat(real), path, say)
         descriptor = os.open(real, _READ)
@@ -39,6 +40,7 @@ def replace(root: Path, path: str, content: bytes, say: Say) -> bool:
     real = _resolve(root, path, say)
     if path.replace(os.sep, "/").rsplit("/", 1)[-1] in ("", ".", ".."):
         raise PathRefused(say("{path} is a directory, not a file", path=shown(path)))
+    refuse_unapproved(names(root, path, say), path, say)
     with os_errors(path, say):
         old = None
         with contextlib.suppress(FileNotFoundError):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.text import error_text, short, text_of, type_name
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 import os
 import unicodedata
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from brida.tools.context import Say
+from brida.core.wording import Say
+from brida.tools.context import running_call
 from brida.tools.output import ToolError
 from brida.tools.text import short
 
@@ -62,3 +64,22 @@ def is_secret(name: str) -> bool:
         for variant in {plain, plain.split(":", 1)[0].rstrip(". ")}
         for pattern in _SECRET
     )
+
+
+def refuse_unapproved(names: Iterable[str], path: str, say: Say) -> None:
+    """Raises :class:`PathRefused` where a name may mean secrets and no person said yes to this call.
+
+    The question before the call is asked of what the path led to then; this is asked of what is opened.
+    Outside a call there is nobody to ask, and nothing is refused.
+    """
+    call = running_call()
+    if call is None or call.approved:
+        return
+    if secret := next((name for name in names if is_secret(name)), None):
+        raise PathRefused(
+            say(
+                "{path} may hold secrets ({name}), and no person approved that it is used",
+                path=shown(path),
+                name=shown(secret),
+            )
+        )

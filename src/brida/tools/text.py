@@ -2,7 +2,7 @@
 
 import re
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 # Anything but white space, controls and characters without a shape. NUL and half surrogate pairs are

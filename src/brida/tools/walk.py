@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.replace import replace_file
-from brida.tools.spelling import PathRefused, parts_of, shown
+from brida.tools.spelling import PathRefused, parts_of, refuse_unapproved, shown
 
 _MAX_LINKS = 40  # as Linux does; a file that changes under us counts as one
 
@@ -104,6 +104,7 @@ def walk(root: Path, path: str, say: Say) -> Iterator[Place]:
     try:
         with os_errors(path, say):
             place = way.follow()
+            refuse_unapproved(way.touched, path, say)
         way.directory = -1
         try:
             yield place
