@@ -1,10 +1,8 @@
-"""An agent loop with nothing around it: the model calls tools until it stops asking. No valve.
+"""An agent loop with no valve: python examples/loops/bare.py "What time is it?"
 
-    python examples/loops/bare.py "Read the first line of README.md, then tell me what time it is"
-
-It asks the server at ANTHROPIC_BASE_URL, or Anthropic's. It is here to be compared with
-``with_brida.py``, the same agent with its reins, and to be measured: do not put it to work. It has no
-limit of turns, tokens or time, runs whatever it is told to, and forgets everything when it fails.
+It asks the server at ANTHROPIC_BASE_URL, or Anthropic's. It is here to be compared with ``with_brida.py``
+and to be measured, not to be put to work: it has no limit, runs whatever it is told to, and forgets
+everything when it fails.
 """
 
 import datetime
@@ -40,7 +38,11 @@ def schema(*names: str) -> dict[str, Any]:
     }
 
 
-FUNCTIONS: dict[str, Callable[..., str]] = {"get_time": get_time, "read_file": read_file, "write_file": write_file}
+FUNCTIONS: dict[str, Callable[..., str]] = {
+    "get_time": get_time,
+    "read_file": read_file,
+    "write_file": write_file,
+}
 TOOLS: list[Any] = [
     {"name": "get_time", "description": "Get the current date and time.", "input_schema": schema()},
     {"name": "read_file", "description": "Read a text file.", "input_schema": schema("path")},
@@ -52,7 +54,7 @@ def loop(client: anthropic.Anthropic, task: str, model: str = MODEL) -> str:
     messages: list[Any] = [{"role": "user", "content": task}]
     while True:
         reply = client.messages.create(model=model, max_tokens=4096, messages=messages, tools=TOOLS)
-        messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
+        messages.append({"role": "assistant", "content": reply.content})
         if reply.stop_reason != "tool_use":
             return "".join(block.text for block in reply.content if block.type == "text")
         results = []

@@ -153,7 +153,7 @@ STATUSES = [
     (Error(503, "api_error"), "server_error", True),
     (Error(504), "timeout", True),
     (overloaded(), "overloaded", True),
-    (Error(400, headers={"x-should-retry": "true"}), "invalid_request", True),
+    (Error(400, headers={"x-should-retry": "true"}), "invalid_request", False),
     (Error(500, headers={"x-should-retry": "false"}), "server_error", False),
 ]
 
