@@ -145,7 +145,7 @@ def loop_in_threads(url: str, runs: int) -> Runner:
 
 def _add_reply(messages: list[Any], reply: anthropic.types.Message) -> bool:
     """Adds a reply and the results of its calls, as ``bare.loop`` does; False where it was the last."""
-    messages.append({"role": "assistant", "content": [block.to_dict() for block in reply.content]})
+    messages.append({"role": "assistant", "content": reply.content})
     if reply.stop_reason != "tool_use":
         return False
     results = []

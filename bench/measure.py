@@ -77,7 +77,10 @@ SMOKE: Final = Plan(
 
 
 def measure(plan: Plan, tell: Callable[[str], None]) -> Figures:
-    """Takes every figure of ``plan``: the median of its rounds. CPU in ms a turn, memory in KiB, start in ms."""
+    """Takes every figure of ``plan``, each the median of its rounds.
+
+    CPU is in milliseconds a turn, memory in KiB, a start in milliseconds.
+    """
     taken: dict[Key, list[float]] = {}
     with _server() as url, _fresh_processes() as processes:
         for what, rounds, tasks in _tasks(plan):

@@ -68,7 +68,8 @@ class Agent:
         self.tools = _by_name(tools)
         self.system = _system(system)
         self.max_tokens = _positive("max_tokens", max_tokens)
-        self.stop_sequences = tuple(_stop_sequence(text) for text in stop_sequences)
+        given = [stop_sequences] if isinstance(stop_sequences, str) else stop_sequences
+        self.stop_sequences = tuple(_stop_sequence(text) for text in given)
         self.extra = _extra(extra or {})
         self.limits = limits or Limits()
         self.policy = policy or Policy()
@@ -155,8 +156,8 @@ class Agent:
         """The history with its open calls answered: the API takes no other."""
         try:
             history = History(messages)
-        except (ValueError, TypeError) as error:
-            raise ConfigurationError(str(error)) from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConfigurationError(f"messages: {error}") from error
         for call_id in history.open_calls:
             history.add_result(call_id, outcome_unknown(self.say), is_error=True)
         return history.closed_messages()
@@ -246,9 +247,10 @@ def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _gates(limits: Limits, valves: Mapping[GateName, Iterable[Valve]]) -> Gates:
-    for name, extra in valves.items():
+    given = {name: tuple(extra) for name, extra in valves.items()}
+    for name, extra in given.items():
         if name not in GATE_NAMES:
             raise ConfigurationError(f"valves: {name!r} is no gate; the gates are {', '.join(GATE_NAMES)}")
         if not all(callable(valve) for valve in extra):
             raise ConfigurationError(f"valves[{name!r}]: expected callables")
-    return Gates.of(limits, **{name: tuple(extra) for name, extra in valves.items()})
+    return Gates.of(limits, **given)

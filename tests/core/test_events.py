@@ -111,6 +111,27 @@ def test_a_record_that_is_not_known_whole_is_refused(record, complaint):
         decode_event(json.dumps(record))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"content": ("text",)},
+        {"stop_reason": 7},
+        {"stop_sequence": ["END"]},
+        {"usage": [1]},
+        {"stop_details": "x"},
+        {"id": 1},
+        {"model": b"m"},
+    ],
+)
+def test_a_reply_of_the_wrong_types_is_refused_where_it_is_made(values):
+    with pytest.raises(TypeError, match="expected"):
+        Reply(**{"content": (), "stop_reason": None, **values})
+    record = {**RECEIVED, "reply": {**RECEIVED["reply"], **values}}  # type: ignore[dict-item]
+    if values != {"model": b"m"}:
+        with pytest.raises(ValueError, match="Reply: "):
+            decode_event(json.dumps(record))
+
+
 def test_a_line_that_is_no_json_is_refused():
     with pytest.raises(ValueError, match="Expecting"):
         decode_event(b'{"kind": "Said"')

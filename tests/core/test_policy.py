@@ -108,6 +108,8 @@ def test_names_are_compared_with_their_case():
         (lambda: Rule("t", "maybe"), "the rule for 't': 'maybe' is no tier"),  # type: ignore[arg-type]
         (lambda: Rule("", "deny"), "names no tool"),
         (lambda: Rule("  ", "deny"), "names no tool"),
+        (lambda: Rule("read file", "deny"), "no blanks"),
+        (lambda: Policy(["t"]), "rules: expected rules or a mapping of names to tiers, got 't'"),  # type: ignore[list-item]
         (lambda: Policy({"t": "yes"}), "t: 'yes' is no tier"),
         (lambda: Policy(default="Ask"), "default: 'Ask' is no tier"),
     ],

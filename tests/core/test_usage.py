@@ -53,8 +53,9 @@ def test_an_odd_counter_of_the_cache_makes_the_whole_input_an_upper_bound(name, 
     assert read(raw) == Usage(1_000, 5, complete=False)
 
 
-def test_huge_counters_are_counted_exactly():
-    assert read({"input_tokens": 10**30, "output_tokens": 1}).total == 10**30 + 1
+def test_large_counters_are_counted_exactly_and_larger_ones_are_no_counts():
+    assert read({"input_tokens": 10**15, "output_tokens": 1}).total == 10**15 + 1
+    assert read({"input_tokens": 10**15 + 1, "output_tokens": 1}) == Usage(1_000, 1, complete=False)
 
 
 @given(counters)

@@ -179,7 +179,11 @@ def test_every_status_is_classified_once(stream, answer, kind, again):
         ({"retry-after": "-3"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
+        ({"retry-after": "Wed, 99 Foo 2015 77:28:00 GMT"}, None),
+        ({"retry-after": "1_000"}, None),
+        ({"retry-after": "1e400"}, None),
+        ({"retry-after": "0"}, 0),
         ({}, None),
     ],
 )

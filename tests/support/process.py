@@ -16,7 +16,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANTHROPIC_", "BRIDA_", "LC_", "LANG"))
+        if not name.startswith(("ANTHROPIC_", "BRIDA_", "COLUMNS", "LC_", "LANG"))
     }
     kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", **more}

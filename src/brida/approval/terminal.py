@@ -43,14 +43,15 @@ class Terminal:
     async def __call__(self, question: Question) -> Answer:
         """The person's answer to ``question``."""
         async with self._turn:
-            self._write(self._prompt(question, limit=SHOWN))
-            while True:
-                self._read_line.discard()
-                answer = self._understand(question, await self._read_line())
-                if answer is not None:
-                    return answer
+            said: Answer | str = self._prompt(question, limit=SHOWN)
+            while isinstance(said, str):
+                self._read_line.discard()  # what was typed before this appears is no answer to it
+                self._write(said)
+                said = self._understand(question, await self._read_line())
+            return said
 
-    def _understand(self, question: Question, line: str | None) -> Answer | None:
+    def _understand(self, question: Question, line: str | None) -> Answer | str:
+        """The answer that a line is, or what to say where it is none."""
         if line is None:
             return Answer(False, reason=self._say("the input ended"), by="terminal")
         word, _, rest = line.strip().partition(" ")
@@ -62,11 +63,9 @@ class Terminal:
             case "s" if not rest and not question.raised:
                 return Answer(True, session=True, by="terminal")
             case "?":
-                self._write(self._explanation(question))
-                self._write(self._prompt(question, limit=None))
+                return self._explanation(question) + self._prompt(question, limit=None)
             case _:
-                self._write(self._say("not understood") + "\n" + self._keys(question))
-        return None
+                return self._say("not understood") + "\n" + self._keys(question)
 
     def _prompt(self, question: Question, *, limit: int | None) -> str:
         head = self._say(
@@ -75,6 +74,8 @@ class Terminal:
             impact=self._impact(question),
             rule=escape(question.rule),
         )
+        if len(rows(head, self._width - 1)) > 1:
+            head = f"\n{MARGIN}| ".join(rows(head, max(20, self._width - len(MARGIN) - 3)))
         indent = max((len(escape(name)) for name in question.arguments), default=0) + len(MARGIN) + 2
         lines = [
             line

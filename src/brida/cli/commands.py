@@ -55,7 +55,7 @@ class Limit(click.ParamType[int | None]):
         """The number; None for ``off``."""
         if value is None or isinstance(value, int) or value == "off":
             return None if value == "off" else value
-        if value.isascii() and value.isdigit() and int(value) >= self._least:
+        if value.isascii() and value.isdigit() and len(value) < 19 and int(value) >= self._least:
             return int(value)
         words = self._say("{value} is no whole number from {least}, nor off", value=value, least=self._least)
         raise click.BadParameter(words, ctx, param)

@@ -1,6 +1,5 @@
 """The command ``brida``: its errors and its exit codes."""
 
-import errno
 import os
 import sys
 import traceback
@@ -19,9 +18,6 @@ from brida.texts.terminal import escape
 if TYPE_CHECKING:
     from brida.runtime.outcome import Outcome
 
-
-BROKEN: Final = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
-"""What writing to a stream that takes nothing more fails with: no bug, and nobody reads what we would say."""
 
 SHOWN: Final = 2_000
 """Characters of an error that a person is shown."""
@@ -51,7 +47,7 @@ def _run(given: list[str], screen: Screen) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _end(Stop("interrupted"), "", given, screen)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in BROKEN:
+        if isinstance(error, BrokenPipeError):  # who read the help has read enough
             silence(sys.stdout)
             return 0
         if "--debug" in given:

@@ -21,6 +21,8 @@ class Screen:
         self.out_is_terminal = _is_terminal(stdout)
         self.err_is_terminal = _is_terminal(stderr)
         self._open_line = False
+        self.output_lost = False
+        """Whether stdout could not be written, as on a full disk; a reader that left is no loss."""
 
     @property
     def width(self) -> int:
@@ -36,14 +38,16 @@ class Screen:
         """Text on stderr that is safe already."""
         if self._open_line and self.out_is_terminal and self.err_is_terminal:
             self.out("\n")
-        self._stderr = _write(self._stderr, text)
+        self._stderr, _ = _write(self._stderr, text)
 
     def out(self, text: str) -> None:
         """The model's text on stdout: escaped where that is a terminal, else as it is."""
         if not text:
             return
         self._open_line = not text.endswith("\n")
-        self._stdout = _write(self._stdout, escape(text, multiline=True) if self.out_is_terminal else text)
+        shown = escape(text, multiline=True) if self.out_is_terminal else text
+        self._stdout, lost = _write(self._stdout, shown)
+        self.output_lost = self.output_lost or lost
 
     def json(self, value: object) -> None:
         """One line of JSON on stdout, in ASCII where the stream holds no more."""
@@ -65,17 +69,17 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def _write(stream: TextIO | None, text: str) -> TextIO | None:
-    """Writes and flushes; gives the stream back, or None where it can take nothing more."""
+def _write(stream: TextIO | None, text: str) -> tuple[TextIO | None, bool]:
+    """Writes and flushes; gives the stream, or None where it takes no more, and whether text was lost."""
     if stream is None:
-        return None
+        return None, False
     try:
         stream.write(for_encoding(text, stream.encoding or "utf-8"))
         stream.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         silence(stream)
-        return None
-    return stream
+        return None, not isinstance(error, BrokenPipeError)
+    return stream, False
 
 
 def silence(stream: TextIO) -> None:

@@ -137,7 +137,7 @@ class Settings:
                 found = getattr(found, part)
             listed = found if isinstance(found, list | tuple) else [found]
             return [item if isinstance(item, Tool) else tool(item) for item in listed]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}"
             raise self._wrong(
                 "--tools: {reference} cannot be used: {why}", reference=reference, why=why
@@ -146,9 +146,12 @@ class Settings:
     def root(self) -> Path:
         """The project directory."""
         path = Path(self.flags.root)
-        if not path.is_dir():
-            raise self._wrong("--root: {path} is no directory", path=self.flags.root)
-        return path.resolve()
+        try:
+            if path.is_dir():
+                return path.resolve()
+        except (OSError, ValueError):
+            pass
+        raise self._wrong("--root: {path} is no directory", path=self.flags.root)
 
     def limits(self) -> "Limits":
         """The limits that the flags name."""
@@ -187,7 +190,10 @@ class Settings:
         if task == "-":
             if sys.stdin is None:
                 raise self._wrong("the task - reads the standard input, and that is closed")
-            task = sys.stdin.buffer.read().decode("utf-8", "replace")
+            try:
+                task = sys.stdin.buffer.read().decode("utf-8", "replace")
+            except OSError as error:
+                raise self._wrong("the standard input cannot be read: {why}", why=error) from error
         if not task.strip():
             raise self._wrong("the task is blank: say what to do")
         return task

@@ -1,10 +1,12 @@
 """Running one task from the command line: signals, output, exit code."""
 
 import asyncio
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from types import FrameType
 
 from brida.agent import Agent
@@ -44,10 +46,14 @@ def run_task(flags: Flags, say: Catalogue, screen: Screen) -> int:
     machine = flags.json or flags.events
     trace = Trace(screen, say, lines=not quiet, text=not machine)
     listener = _event_lines(screen, trace) if flags.events else trace
-    outcome = loops.run(lambda: _drive(agent, task, listener, screen, say), handle_interrupt=False)
+    with redirect_stdout(sys.stderr or io.StringIO()):  # what a tool prints is no answer of the model
+        outcome = loops.run(lambda: _drive(agent, task, listener, screen, say), handle_interrupt=False)
     if flags.json:
         screen.json(outcome.to_json())
     trace.end(outcome)
+    if screen.output_lost:
+        screen.line(say("not all of the output could be written"))
+        return EXIT_CODES["failed"]
     if flags.fail_on_declined and outcome.completed and outcome.declined:
         return EXIT_CODES["stopped"]
     return outcome.stop.exit_code

@@ -22,6 +22,9 @@ from brida.texts.endings import explain
 RESULT_SHOWN: Final = 300
 """Characters of a result that the trace looks at; the line is cut to the width anyway."""
 
+ARGUMENTS_SHOWN: Final = 2_000
+"""Characters of a call's arguments that the trace looks at."""
+
 
 class Trace:
     """Turns the events of a run into lines on stderr, and the model's text into stdout.
@@ -90,7 +93,9 @@ class Trace:
         if row.action is Action.RUN_CALLS:
             for call in calls:
                 arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
-                self._line(self._say("the model asks for {call}", call=f"{call.tool}({arguments})"))
+                self._line(
+                    self._say("the model asks for {call}", call=f"{call.tool}({arguments[:ARGUMENTS_SHOWN]})")
+                )
         elif row.action in (Action.REPEAT, Action.GROW):
             reason = reply.stop_reason
             self._line(

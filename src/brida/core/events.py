@@ -48,6 +48,20 @@ class Reply:
     id: str | None = None
     model: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("stop_reason", "stop_sequence", "id", "model"):
+            _check(name, getattr(self, name), str)
+        for name in ("usage", "stop_details"):
+            _check(name, getattr(self, name), Mapping)
+        object.__setattr__(self, "content", tuple(self.content))
+        if not all(isinstance(block, Mapping) for block in self.content):
+            raise TypeError("content: expected blocks, each a mapping")
+
+
+def _check(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name}: expected {kind.__name__} or None, got {type(value).__name__}")
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -13,10 +13,10 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import Final, cast
 
 from brida.core.encoding import Block, encode
-from brida.core.transitions import is_blank_text
+from brida.core.transitions import classify, is_blank_text
 
 Message = Mapping[str, object]
 
@@ -142,7 +142,10 @@ class History:
         return b'{"role":"user","content":[' + b",".join(blocks) + b"]}" if blocks else b""
 
     def _take(self, index: int, message: Message, *, last: bool) -> None:
-        role, blocks = message.get("role"), _blocks(index, message.get("content"))
+        if not isinstance(message, Mapping):
+            raise ValueError(f"messages[{index}]: expected an object, got {type(message).__name__}")
+        role = message.get("role")
+        blocks = _blocks(index, message.get("content"), FOREIGN.get(str(role), ()))
         if role == "user":
             self._take_user(index, blocks)
             if not last and not self.open_calls:
@@ -173,12 +176,23 @@ class History:
                 )
 
 
-def _blocks(index: int, content: object) -> list[Block]:
+FOREIGN: Final = {"user": ("tool_use", "server_tool_use", "thinking"), "assistant": ("tool_result",)}
+"""Types of blocks that a message of each role cannot hold."""
+
+
+def _blocks(index: int, content: object, foreign: tuple[str, ...]) -> list[Block]:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(blocks, list | tuple) or not all(isinstance(block, Mapping) for block in blocks):
         raise ValueError(
             f"messages[{index}].content: expected a text or a list of blocks, got {content!r:.80}"
         )
+    for block in blocks:
+        if not isinstance(block.get("type"), str) or block["type"] in foreign:
+            raise ValueError(
+                f"messages[{index}].content: a block of type {block.get('type')!r} cannot stand here"
+            )
+        if block["type"] == "tool_use" and classify([block], ())[0] != "calls":
+            raise ValueError(f"messages[{index}].content: a tool_use needs a valid id, name and input")
     kept = [block for block in blocks if not is_blank_text(block)]
     if not kept:
         raise ValueError(f"messages[{index}].content: expected a block that is not blank")

@@ -63,12 +63,16 @@ class Meter:
 TOKENS: Final = Meter(1, 1, 1, 1)
 
 
+MOST: Final = 10**15
+"""No reply has so many tokens: a larger counter is no count."""
+
+
 def _counter(raw: Mapping[str, object], name: str) -> int | None:
     """The counter where it is a count, 0 where the server left an optional one out, None where it lies."""
     value = raw.get(name)
     if value is None:
         return 0 if name.startswith("cache_") else None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST:
         return value
     return None
 

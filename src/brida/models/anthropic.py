@@ -2,27 +2,35 @@
 
 The SDK gives authentication, connections and typed errors. Its retries are off: one call here is one
 attempt, and the run decides on another, so that each is gated and counted. The body goes out as the
-bytes that the history has encoded already, and the events of a stream come in raw.
+bytes that the history has encoded already, and what comes in is read raw.
 """
 
 import asyncio
+import math
 import os
-import sys
 import threading
-import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from brida.core.events import Fault, Reply
 from brida.core.request import Request
 from brida.errors import ConfigurationError, ModelFault
-from brida.models.anthropic_faults import SHOWN, status_fault, without_secrets
-from brida.models.anthropic_reply import MalformedBodyError, ReplyAssembler, parse, whole_reply
+from brida.models.anthropic_faults import opening_fault, without_secrets
+from brida.models.anthropic_reply import MalformedBodyError, ReplyAssembler
+from brida.models.anthropic_stream import (
+    read_decoded_events,
+    read_events,
+    read_refusal,
+    read_reply,
+    read_whole_reply,
+    shorten_error,
+)
 from brida.models.base import OnDelta
 
 ANTHROPIC: Final = "https://api.anthropic.com"
@@ -32,22 +40,14 @@ STALL: Final = 600.0
 CONNECT: Final = 5.0
 """Seconds that a connection may take."""
 
-DRAIN: Final = 0.25
-"""Seconds that a stream gets to end after the reply is whole; then its connection is given up."""
-
-LARGEST: Final = 64 * 2**20
-"""Bytes that a reply may have."""
-
-DICTIONARY_CLIENTS: Final = ("AsyncAnthropicBedrock", "AsyncAnthropicVertex")
+DICTIONARY_CLIENTS: Final = frozenset(("AsyncAnthropicBedrock", "AsyncAnthropicVertex"))
 """Clients that rewrite the body, so they need it as a dictionary; the flat cost is not theirs."""
 
-CREDENTIALS: Final = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_PROFILE",
-    "ANTHROPIC_IDENTITY_TOKEN",
-    "ANTHROPIC_IDENTITY_TOKEN_FILE",
-)
+SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
+"""Words in the names of headers whose values no text may show."""
+
+PLACEHOLDER: Final = "none"
+"""The key that a server which is not Anthropic's gets where there is none: it may not ask for one."""
 
 
 class AnthropicModel:
@@ -59,8 +59,9 @@ class AnthropicModel:
     ``stream``: whether replies stream. ``timeout``: seconds of silence after which an attempt is given
     up. ``max_output_tokens``: the model's own limit of a reply, where you know it.
 
-    Usable in several event loops, also at once: each has connections of its own. A setting that makes
-    no sense raises :class:`ConfigurationError`.
+    Usable in several event loops, also at once: each has connections of its own, which end with
+    :meth:`close` or, where that is forgotten, with the loop. A setting that makes no sense raises
+    :class:`ConfigurationError`.
     """
 
     def __init__(
@@ -76,17 +77,22 @@ class AnthropicModel:
     ) -> None:
         if not name.strip():
             raise ConfigurationError("model: expected the name of a model, got a blank one")
-        if client is not None and not type(client).__name__.startswith("Async"):
+        if not (math.isfinite(timeout) and timeout > 0):
+            raise ConfigurationError(f"timeout: expected seconds, more than 0, got {timeout!r}")
+        if max_output_tokens is not None and max_output_tokens < 1:
+            raise ConfigurationError(f"max_output_tokens: expected 1 or more, got {max_output_tokens!r}")
+        if client is not None and "AsyncAPIClient" not in _kinds(client):
             kind = type(client).__name__
             raise ConfigurationError(f"client: expected an async client such as AsyncAnthropic, got {kind}")
         self.name = name
         self.max_output_tokens = max_output_tokens
-        self._url = _checked_url(base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC)
-        self._api_key = api_key
+        given = base_url if base_url is not None else os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC
+        self._url = ANTHROPIC if client is not None else _checked_url(given)
+        self._api_key = api_key or None
         self._given = client
         self._stream = stream
         self._timeout = timeout
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._owned: dict[asyncio.AbstractEventLoop, _OwnedClient] = {}
 
     @property
     def base_url(self) -> str:
@@ -98,202 +104,148 @@ class AnthropicModel:
     @property
     def needs_credential(self) -> bool:
         """Whether the server is Anthropic's and no key was given here: the environment must hold one."""
-        return self._given is None and not self._api_key and _is_anthropic(self._url)
+        return self._given is None and self._api_key is None and _is_anthropic(self._url)
 
     def preload(self) -> None:
         """Imports the SDK in a thread, while the rest is set up."""
-        threading.Thread(target=_import_quietly, name="brida import", daemon=True).start()
+        _importing()
 
     async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
-        """One attempt. Cancelling it closes the connection."""
+        """One attempt. Cancelling it closes the connection. What ``on_delta`` raises passes through.
+
+        Raises :class:`ModelFault` where there is no whole reply, and :class:`ConfigurationError` where
+        nothing could be sent: no SDK, no credential, or one that the SDK refuses.
+        """
         sdk = await _sdk()
-        client = self._client(sdk)
+        client = await self._client(sdk)
+        assembler, sent = ReplyAssembler(on_delta), list[Any]()
         try:
-            if any(kind.__name__ in DICTIONARY_CLIENTS for kind in type(client).__mro__):
-                return await self._attempt_with_dictionary(sdk, client, request, on_delta)
-            return await self._attempt(sdk, client, request, on_delta)
+            return await self._attempt(sdk, client, request, assembler, sent)
+        except MalformedBodyError as error:
+            cause: BaseException | None = error
+            fault = Fault("malformed_body", str(error), again=True, billed=True)
         except ModelFault as error:
-            raise ModelFault(without_secrets(error.fault, _secrets(client))) from error.__cause__
+            fault, cause = error.fault, error.__cause__
+        shown = without_secrets(replace(fault, usage=assembler.usage), _secrets(client, sent))
+        raise ModelFault(shown) from cause
 
     async def close(self) -> None:
         """Closes the connections of the running event loop; a client that was given stays open."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        owned = self._owned.pop(asyncio.get_running_loop(), None)
+        if owned is not None:
+            await owned.close()
 
     # -- the attempt
 
-    async def _attempt(self, sdk: Any, client: Any, request: Request, on_delta: OnDelta) -> Reply:
-        import httpx2
-
-        assembler = ReplyAssembler(on_delta)
-        opened = False
-        try:
-            response = await client.post(
-                "/v1/messages",
-                content=request.body(stream=self._stream),
-                cast_to=httpx2.Response,
-                stream=self._stream,
-                stream_cls=sdk.AsyncStream[object] if self._stream else None,
-                options=self._options(),
-            )
-            opened = True
-            try:
-                if not self._stream:
-                    return _read_whole(response.content, response)
-                events = sdk.AsyncStream.raw_events(_Bounded(response))
-                heard = time.monotonic()
-                async for event in events:
-                    heard = self._still_talking(event.event, heard)
-                    self._take(assembler, event.event, event.data, response)
-                    if assembler.complete:
-                        await _drain(events)
-                        return assembler.reply()
-            finally:
-                await response.aclose()
-        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError, TimeoutError) as error:
-            raise ModelFault(_fault(error, opened, assembler.usage)) from error
-        raise ModelFault(_cut(assembler.usage))
-
-    def _still_talking(self, event: str | None, heard: float) -> float:
-        """When the server last said something; pings alone, for too long, are silence."""
-        now = time.monotonic()
-        if event == "ping" and now - heard > self._timeout:
-            raise TimeoutError("nothing but pings")
-        return heard if event == "ping" else now
-
-    @staticmethod
-    def _take(assembler: ReplyAssembler, name: str | None, data: str, response: Any) -> None:
-        if name == "error":
-            raise ModelFault(replace(_error_in_body(data, response), usage=assembler.usage))
-        if name != "ping" and data:
-            event = parse(data)
-            if not isinstance(event, dict):
-                raise MalformedBodyError(f"an event is no object: {data[:40]!r}")
-            assembler.feed(event)
-
-    async def _attempt_with_dictionary(
-        self, sdk: Any, client: Any, request: Request, on_delta: OnDelta
+    async def _attempt(
+        self, sdk: Any, client: Any, request: Request, assembler: ReplyAssembler, sent: list[Any]
     ) -> Reply:
+        """One attempt; ``sent`` takes what knows the headers that left, for the secrets among them."""
         import httpx2
 
-        assembler = ReplyAssembler(on_delta)
-        opened = False
+        body: dict[str, Any] = {"cast_to": httpx2.Response, "content": request.body(stream=self._stream)}
+        rewrites = bool(DICTIONARY_CLIENTS & _kinds(client))
+        if rewrites:
+            tail = {"stream": True} if self._stream else {}
+            body = {"cast_to": httpx2.Response, "body": {**request.as_dict(), **tail}}
+        if rewrites and self._stream:
+            body["cast_to"] = object  # only the SDK knows how these frame their events
         try:
-            stream = await client.post(
-                "/v1/messages",
-                body={**request.as_dict(), "stream": True},
-                cast_to=object,
-                stream=True,
-                stream_cls=sdk.AsyncStream[object],
-                options=self._options(),
-            )
-            opened = True
-            async with stream:
-                async for event in stream:
-                    assembler.feed(event)
-                    if assembler.complete:
-                        return assembler.reply()
-        except (sdk.APIError, httpx2.HTTPError, httpx2.StreamError, ValueError, TimeoutError) as error:
-            raise ModelFault(_fault(error, opened, assembler.usage)) from error
-        raise ModelFault(_cut(assembler.usage))
+            opened = await client.post("/v1/messages", **body, **self._settings(sdk))
+        except Exception as error:
+            sent.append(error)
+            fault = opening_fault(error)
+            if fault is not None:
+                raise ModelFault(fault) from error
+            if isinstance(error, sdk.AnthropicError):
+                raise ConfigurationError(f"model: {type(error).__name__}: {error}") from error
+            raise
+        response = getattr(opened, "response", opened)
+        sent.append(response)
+        if not response.is_success:  # a client's own middleware lets it through
+            raise ModelFault(await read_refusal(response))
+        if not self._stream:
+            return await read_whole_reply(response)
+        framed = body["cast_to"] is object
+        events = read_decoded_events(opened) if framed else read_events(response, patience=self._timeout)
+        return await read_reply(events, response, assembler)
 
-    def _options(self) -> dict[str, Any]:
+    def _settings(self, sdk: Any) -> dict[str, Any]:
+        """How every request goes out. A whole reply too is read as it comes, so that its size is bounded."""
         import httpx2
 
-        return {
+        options = {
             "headers": {"content-type": "application/json"},
             "max_retries": 0,
-            "timeout": httpx2.Timeout(self._timeout, connect=CONNECT),
-            "follow_redirects": False,
+            "timeout": httpx2.Timeout(self._timeout, connect=min(CONNECT, self._timeout)),
+            "follow_redirects": False,  # the key does not go to an address that nobody named
         }
+        return {"stream": True, "stream_cls": sdk.AsyncStream[object], "options": options}
 
     # -- clients and credentials
 
-    def _client(self, sdk: Any) -> Any:
+    async def _client(self, sdk: Any) -> Any:
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            self._check_credentials()
-            key = self._api_key
-            if key is None and not credential_available(os.environ):
-                key = "none"  # the server is not Anthropic's and may not ask for one
-            client = sdk.AsyncAnthropic(api_key=key, base_url=self._url, max_retries=0)
-            self._clients[loop] = client
-        return client
+        owned = self._owned.get(loop)
+        if owned is None:
+            for old in [old for old in [*self._owned] if old.is_closed()]:
+                self._owned.pop(old, None)
+            owned = await _OwnedClient.open(self._new_client(sdk))
+            self._owned[loop] = owned
+        return owned.client
 
-    def _check_credentials(self) -> None:
-        if self.needs_credential and not credential_available(os.environ):
+    def _new_client(self, sdk: Any) -> Any:
+        found = credential_available(os.environ)
+        if self.needs_credential and not found:
             raise ConfigurationError(
-                f"model: {self.name!r} needs a credential: set ANTHROPIC_API_KEY, or give the base URL of a "
+                f"model: {self.name!r} needs a credential: set ANTHROPIC_API_KEY, or give the base_url of a "
                 "server that needs none, or use the embedded model"
             )
+        key = self._api_key or (None if found else PLACEHOLDER)
+        http = sdk.DefaultAsyncHttpxClient(verify=_tls(), event_hooks={"response": [shorten_error]})
+        try:
+            client = sdk.AsyncAnthropic(api_key=key, base_url=self._url, max_retries=0, http_client=http)
+        except (sdk.AnthropicError, ValueError) as error:
+            raise ConfigurationError(f"model: {type(error).__name__}: {error}") from error
+        for held in (client.api_key, client.auth_token):
+            if held is not None and not (held.isascii() and held.isprintable() and held == held.strip()):
+                raise ConfigurationError(
+                    "api_key: the key (or ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN) has spaces around it, "
+                    "a line break, or characters that are not ASCII"
+                )
+        return client
 
 
-class _Bounded:
-    """A response whose body may not grow without end."""
+class _OwnedClient:
+    """A client that ends with its event loop, if nothing ends it before.
 
-    def __init__(self, response: Any) -> None:
-        self._response = response
+    A loop closes the asynchronous generators that began in it before it ends; this holds one, so that
+    connections never outlive their loop.
+    """
 
-    async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        total = 0
-        async for piece in self._response.aiter_bytes():
-            total += len(piece)
-            if total > LARGEST:
-                raise MalformedBodyError(f"the reply is larger than {LARGEST} bytes")
-            yield piece
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._life = self._live()
 
+    @classmethod
+    async def open(cls, client: Any) -> "_OwnedClient":
+        owned = cls(client)
+        await anext(owned._life)
+        return owned
 
-async def _drain(events: AsyncIterator[Any]) -> None:
-    """Reads a whole reply's stream to its end, so that the connection serves the next request too."""
-    try:
-        async with asyncio.timeout(DRAIN):
-            async for _ in events:
-                pass
-    except (Exception, asyncio.CancelledError):  # the reply is whole: nothing after it takes it away
-        return
+    async def close(self) -> None:
+        await self._life.aclose()
 
-
-def _read_whole(content: bytes, response: Any) -> Reply:
-    body = parse(content)
-    if not isinstance(body, dict):
-        raise MalformedBodyError("the body is no object")
-    if body.get("type") == "error":
-        raise ModelFault(status_fault(response.status_code, response.headers, body))
-    return whole_reply(body)
+    async def _live(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.client.close()
 
 
-def _error_in_body(data: str, response: Any) -> Fault:
-    try:
-        body = parse(data)
-    except MalformedBodyError:
-        body = None
-    return status_fault(response.status_code, response.headers, body)
-
-
-def _fault(error: Exception, opened: bool, usage: Mapping[str, Any] | None) -> Fault:
-    """The fault behind an exception of the SDK, of its transport, or of our own reading."""
-    if isinstance(error, MalformedBodyError | UnicodeError):
-        return Fault("malformed_body", str(error)[:SHOWN], again=True, usage=usage, billed=True)
-    if hasattr(error, "status_code") and hasattr(error, "response"):
-        headers = error.response.headers
-        return replace(status_fault(error.status_code, headers, getattr(error, "body", None)), usage=usage)
-    cause = error if opened else (error.__cause__ or error)
-    name = type(cause).__name__
-    message = f"{name}: {cause}"[:SHOWN] if str(cause) else name
-    if "Timeout" in name or "Timeout" in type(error).__name__:
-        kind = "stalled_stream" if opened else "timeout"
-    else:
-        kind = "cut_stream" if opened else "connection"
-    reached = name not in ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
-    return Fault(kind, message, again=name != "UnsupportedProtocol", usage=usage, billed=reached)
-
-
-def _cut(usage: Mapping[str, Any] | None) -> Fault:
-    return Fault("cut_stream", "the stream ended before the reply did", again=True, usage=usage, billed=True)
+# -- credentials
 
 
 def credential_available(environ: Mapping[str, str]) -> bool:
@@ -301,37 +253,66 @@ def credential_available(environ: Mapping[str, str]) -> bool:
 
     Looks where the SDK looks, without importing it.
     """
-    if any(environ.get(name) for name in CREDENTIALS):
+    if any(environ.get(f"ANTHROPIC_{name}") for name in ("API_KEY", "AUTH_TOKEN", "PROFILE")):
         return True
-    base = environ.get("ANTHROPIC_CONFIG_DIR") or Path(environ.get("HOME", "~")) / ".config" / "anthropic"
-    folder = Path(base).expanduser()
+    identity = environ.get("ANTHROPIC_IDENTITY_TOKEN") or environ.get("ANTHROPIC_IDENTITY_TOKEN_FILE")
+    if identity and all(
+        environ.get(f"ANTHROPIC_{name}") for name in ("FEDERATION_RULE_ID", "ORGANIZATION_ID")
+    ):
+        return True
     try:
-        active = folder / "active_config"
-        name = active.read_text(encoding="utf-8").strip() if active.is_file() else "default"
-        return (folder / "configs" / f"{name}.json").is_file()
-    except (OSError, ValueError):
+        folder = _profiles(environ)
+        pointer = folder / "active_config"
+        name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+        return (folder / "configs" / f"{name or 'default'}.json").is_file()
+    except (OSError, ValueError, RuntimeError):
         return False
 
 
-def _secrets(client: Any) -> tuple[str | None, ...]:
-    held = (getattr(client, "api_key", None), getattr(client, "auth_token", None))
-    found = (os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN"))
-    return tuple(value for value in (*held, *found) if isinstance(value, str) and value != "none")
+def _profiles(environ: Mapping[str, str]) -> Path:
+    if chosen := environ.get("ANTHROPIC_CONFIG_DIR"):
+        return Path(chosen)
+    if os.name == "nt":
+        return Path(environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Anthropic"
+    return Path(environ.get("HOME") or Path.home()) / ".config" / "anthropic"
+
+
+def _secrets(client: Any, sent: Sequence[Any]) -> set[str]:
+    """What no text may show: what the client holds, the environment holds, and the headers held that left."""
+    names = ("api_key", "auth_token", "access_token", "aws_secret_key", "aws_session_token")
+    held = [getattr(client, name, None) for name in names]
+    held += [os.environ.get(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")]
+    held.append(unquote(urlsplit(str(client.base_url)).password or ""))
+    for one in sent:
+        try:
+            headers = one.request.headers.items()
+        except (AttributeError, RuntimeError):  # an error without a request
+            continue
+        secret = [value for name, value in headers if any(word in name for word in SECRET_HEADERS)]
+        held += [value.partition(" ")[2] or value for value in secret]
+    return {value for value in held if isinstance(value, str) and value not in ("", PLACEHOLDER)}
+
+
+# -- addresses
+
+
+def _kinds(client: Any) -> set[str]:
+    return {kind.__name__ for kind in type(client).__mro__}
 
 
 def _is_anthropic(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+    host = (urlsplit(url).hostname or "").rstrip(".")
     return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
 def _checked_url(url: str) -> str:
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(url)
         valid = (
             parts.scheme in ("http", "https")
             and bool(parts.hostname)
-            and not parts.query
-            and not parts.fragment
+            and not any(mark in url for mark in "?#\\")
+            and all(character.isprintable() and not character.isspace() for character in url)
         )
         _ = parts.port
     except ValueError:
@@ -339,20 +320,46 @@ def _checked_url(url: str) -> str:
     if not valid:
         shown = url.rpartition("@")[2][:200]
         raise ConfigurationError(f"base_url: {shown!r} is no address such as http://127.0.0.1:8080")
-    return url.strip()
+    return url
+
+
+# -- the SDK, which takes a second or two to import
 
 
 async def _sdk() -> Any:
-    if "anthropic" in sys.modules and hasattr(sys.modules["anthropic"], "AsyncStream"):
-        return sys.modules["anthropic"]
+    importing = _importing()
     try:
-        return await asyncio.to_thread(import_module, "anthropic")
+        return importing.result() if importing.done() else await asyncio.wrap_future(importing)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"model: the package {error.name} is missing: pip install anthropic, or use the embedded model"
+        ) from error
     except ImportError as error:
-        raise ConfigurationError("model: the package anthropic is not installed") from error
+        raise ConfigurationError(f"model: the package anthropic cannot be imported: {error}") from error
 
 
-def _import_quietly() -> None:
+@cache
+def _importing() -> "Future[Any]":
+    """The import of the SDK, in a daemon thread: it holds up no event loop and no end of a process."""
+    importing: Future[Any] = Future()
+    importing.set_running_or_notify_cancel()  # so that who gives up waiting does not cancel it for all
+
+    def run() -> None:
+        try:
+            importing.set_result(import_module("anthropic"))
+        except BaseException as error:
+            importing.set_exception(error)
+
+    threading.Thread(target=run, name="brida import", daemon=True).start()
+    return importing
+
+
+@cache
+def _tls() -> Any:
+    """One TLS context for all connections: it takes long to make, and threads may share it."""
+    import httpx2
+
     try:
-        import_module("anthropic")
-    except Exception:  # whoever needs it meets the error again
-        return
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise ConfigurationError(f"SSL_CERT_FILE or SSL_CERT_DIR: no certificates there: {error}") from error

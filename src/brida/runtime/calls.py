@@ -83,8 +83,6 @@ class ToolRunner:
             if task is not None and task.cancelling():
                 raise
             return self._failed(tool, error)
-        except GeneratorExit:
-            raise
         except BaseException as error:
             return self._failed(tool, error)
 

@@ -125,7 +125,10 @@ class LocalRun:
         self._record(Said(self._now(), self._work.text))
         while not isinstance(step := self._next_step(), Done):
             self._record(*step.events)
-            await self._do(step)
+            if self._cause is None:
+                await self._do(step)
+            elif isinstance(step, Send):  # whoever listened broke: nothing leaves any more
+                self._record(Lost(self._now(), Fault("abandoned", "the request was not sent", again=True)))
         self._record(*step.events)
         outcome = Outcome.of(self._state, tuple(self._events))
         if outcome.stop.kind == "configuration_error":
@@ -248,7 +251,7 @@ class LocalRun:
             return
         try:
             self._listener(what)
-        except Exception as error:
+        except BaseException as error:
             self._listener = None
             self._fail("listener", error)
 
