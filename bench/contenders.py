@@ -43,33 +43,23 @@ def bench_model(turns: int) -> str:
 # -- brida
 
 
-def _agent(client: anthropic.AsyncAnthropic, turns: int, *, stream: bool) -> Agent:
+def _agent(url: str, turns: int, *, stream: bool) -> Agent:
     return Agent(
-        model=AnthropicModel(bench_model(turns), client=client, stream=stream),
+        model=AnthropicModel(bench_model(turns), base_url=url, api_key="none", stream=stream),
         tools=[tool(impact="high", description="A tool of the benchmark.")(f) for f in FUNCTIONS],
         limits=LIMITS,
         policy=Policy({"echo": "allow", "write_*": "ask", "delete_*": "deny"}),
     )
 
 
-def brida(url: str, *, stream: bool) -> Runner:
-    """``Agent.run`` with every limit on."""
-    client = _async_client(url)
+def brida(url: str, runs: int = 1, *, stream: bool) -> Runner:
+    """``Agent.run`` with every limit on, so many times at once."""
 
     async def run(turns: int) -> None:
-        _check(await _agent(client, turns, stream=stream).run(TASK), turns)
-
-    return run
-
-
-def many_brida(url: str, runs: int, *, stream: bool) -> Runner:
-    """So many runs of one agent at once."""
-    client = _async_client(url)
-
-    async def run(turns: int) -> None:
-        agent = _agent(client, turns, stream=stream)
+        agent = _agent(url, turns, stream=stream)
         for outcome in await asyncio.gather(*(agent.run(TASK) for _ in range(runs))):
             _check(outcome, turns)
+        await agent.model.close()
 
     return run
 
@@ -208,8 +198,8 @@ ALONE: Final[dict[str, Callable[[str], Runner]]] = {
 """One run after another."""
 
 AT_ONCE: Final[dict[str, Callable[[str, int], Runner]]] = {
-    "brida, whole replies": lambda url, runs: many_brida(url, runs, stream=False),
-    BRIDA: lambda url, runs: many_brida(url, runs, stream=True),
+    "brida, whole replies": lambda url, runs: brida(url, runs, stream=False),
+    BRIDA: lambda url, runs: brida(url, runs, stream=True),
     "plain loop, tasks": loop_in_tasks,
     "plain loop, threads": loop_in_threads,
 }

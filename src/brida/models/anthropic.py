@@ -9,10 +9,11 @@ import asyncio
 import math
 import os
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +40,10 @@ STALL: Final = 600.0
 
 CONNECT: Final = 5.0
 """Seconds that a connection may take."""
+
+LANE: Final = 8
+"""Requests at once that share a client. Its pool looks at every idle connection twice a request, so that
+the requests of hundreds of runs on one pool would cost their square."""
 
 DICTIONARY_CLIENTS: Final = frozenset(("AsyncAnthropicBedrock", "AsyncAnthropicVertex"))
 """Clients that rewrite the body, so they need it as a dictionary; the flat cost is not theirs."""
@@ -92,7 +97,7 @@ class AnthropicModel:
         self._given = client
         self._stream = stream
         self._timeout = timeout
-        self._owned: dict[asyncio.AbstractEventLoop, _OwnedClient] = {}
+        self._owned: dict[asyncio.AbstractEventLoop, _OwnedClients] = {}
 
     @property
     def base_url(self) -> str:
@@ -117,7 +122,11 @@ class AnthropicModel:
         nothing could be sent: no SDK, no credential, or one that the SDK refuses.
         """
         sdk = await _sdk()
-        client = await self._client(sdk)
+        lent = nullcontext(self._given) if self._given is not None else (await self._clients(sdk)).lend()
+        with lent as client:
+            return await self._complete(sdk, client, request, on_delta)
+
+    async def _complete(self, sdk: Any, client: Any, request: Request, on_delta: OnDelta) -> Reply:
         assembler, sent = ReplyAssembler(on_delta), list[Any]()
         try:
             return await self._attempt(sdk, client, request, assembler, sent)
@@ -184,17 +193,15 @@ class AnthropicModel:
 
     # -- clients and credentials
 
-    async def _client(self, sdk: Any) -> Any:
-        if self._given is not None:
-            return self._given
+    async def _clients(self, sdk: Any) -> "_OwnedClients":
         loop = asyncio.get_running_loop()
         owned = self._owned.get(loop)
         if owned is None:
             for old in [old for old in [*self._owned] if old.is_closed()]:
                 self._owned.pop(old, None)
-            owned = await _OwnedClient.open(self._new_client(sdk))
+            owned = await _OwnedClients.open(self._new_client(sdk), partial(_new_connections, sdk))
             self._owned[loop] = owned
-        return owned.client
+        return owned
 
     def _new_client(self, sdk: Any) -> Any:
         found = credential_available(os.environ)
@@ -204,9 +211,10 @@ class AnthropicModel:
                 "server that needs none, or use the embedded model"
             )
         key = self._api_key or (None if found else PLACEHOLDER)
-        http = sdk.DefaultAsyncHttpxClient(verify=_tls(), event_hooks={"response": [shorten_error]})
         try:
-            client = sdk.AsyncAnthropic(api_key=key, base_url=self._url, max_retries=0, http_client=http)
+            client = sdk.AsyncAnthropic(
+                api_key=key, base_url=self._url, max_retries=0, http_client=_new_connections(sdk)
+            )
         except (sdk.AnthropicError, ValueError) as error:
             raise ConfigurationError(f"model: {type(error).__name__}: {error}") from error
         for held in (client.api_key, client.auth_token):
@@ -218,22 +226,41 @@ class AnthropicModel:
         return client
 
 
-class _OwnedClient:
-    """A client that ends with its event loop, if nothing ends it before.
+def _new_connections(sdk: Any) -> Any:
+    return sdk.DefaultAsyncHttpxClient(verify=_tls(), event_hooks={"response": [shorten_error]})
 
-    A loop closes the asynchronous generators that began in it before it ends; this holds one, so that
-    connections never outlive their loop.
+
+class _OwnedClients:
+    """The clients of one event loop, of one credential, each with connections of its own.
+
+    They end with the loop, if nothing ends them before: a loop closes the asynchronous generators that
+    began in it before it ends; this holds one, so that connections never outlive their loop.
     """
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
+    def __init__(self, first: Any, new_connections: Callable[[], Any]) -> None:
+        self._clients = [first]
+        self._busy = [0]
+        self._new_connections = new_connections
         self._life = self._live()
 
     @classmethod
-    async def open(cls, client: Any) -> "_OwnedClient":
-        owned = cls(client)
+    async def open(cls, first: Any, new_connections: Callable[[], Any]) -> "_OwnedClients":
+        owned = cls(first, new_connections)
         await anext(owned._life)
         return owned
+
+    @contextmanager
+    def lend(self) -> Iterator[Any]:
+        """The first client that has room for another request; a new one where none has."""
+        lane = next((lane for lane, busy in enumerate(self._busy) if busy < LANE), len(self._busy))
+        if lane == len(self._busy):
+            self._clients.append(self._clients[0].copy(http_client=self._new_connections()))
+            self._busy.append(0)
+        self._busy[lane] += 1
+        try:
+            yield self._clients[lane]
+        finally:
+            self._busy[lane] -= 1
 
     async def close(self) -> None:
         await self._life.aclose()
@@ -242,7 +269,8 @@ class _OwnedClient:
         try:
             yield
         finally:
-            await self.client.close()
+            for client in self._clients:
+                await client.close()
 
 
 # -- credentials
