@@ -11,6 +11,7 @@ from brida.core.events import Declaration, Started
 from brida.core.request import Head, Request
 from brida.errors import ConfigurationError, ModelFault
 from brida.models.anthropic import AnthropicModel, credential_available
+from brida.models.base import Delta
 from support.script import (
     CloseConnection,
     CutStream,
@@ -54,7 +55,7 @@ def request(**settings) -> Request:
 
 def ask(server: Server, *, stream: bool = True, **settings):
     """One attempt; gives the reply or the fault, and the deltas that were heard."""
-    heard = []
+    heard: list[Delta] = []
 
     async def main():
         model = AnthropicModel("m", base_url=server.base_url, stream=stream, **settings)
@@ -155,6 +156,7 @@ STATUSES = [
     (overloaded(), "overloaded", True),
     (Error(400, headers={"x-should-retry": "true"}), "invalid_request", False),
     (Error(500, headers={"x-should-retry": "false"}), "server_error", False),
+    (Error(429, "billing_error"), "billing", False),
 ]
 
 
@@ -416,7 +418,7 @@ def test_a_client_that_rewrites_the_body_gets_a_dictionary():
                 return said
 
         said = asyncio.run(main())
-        assert server.requests[0].body["stream"] is True
+        assert server.bodies[0]["stream"] is True
     assert said.stop_reason == "tool_use"
 
 

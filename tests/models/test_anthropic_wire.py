@@ -8,6 +8,7 @@ import threading
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from brida.errors import ModelFault
 from brida.models import anthropic_stream
 from brida.models.anthropic import AnthropicModel
 from brida.models.anthropic_stream import EventReader
+from brida.models.base import Delta
 from support.script import asks, says, tool_use
 from support.wire import encode_event, message, stream_events
 
@@ -57,12 +59,13 @@ async def served(*answers, hold: bool = False):
 
     ``hold`` keeps a connection open after an answer that has no length. ``served.connections`` counts.
     """
-    left, tasks = list(answers), set()
-    state = {"connections": 0, "gone": asyncio.Event()}
+    left = list(answers)
+    tasks: set[asyncio.Task[Any]] = set()
+    state: dict[str, Any] = {"connections": 0, "gone": asyncio.Event()}
 
     async def serve(reader, writer):
         state["connections"] += 1
-        tasks.add(asyncio.current_task())
+        tasks.add(cast("asyncio.Task[Any]", asyncio.current_task()))
         try:
             while True:
                 lines = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -98,7 +101,7 @@ def ask(*answers, stream=True, hold=False, times=1, on_delta=lambda delta: None,
     async def main():
         async with served(*answers, hold=hold) as (url, state):
             model = AnthropicModel("m", base_url=url, stream=stream, **settings)
-            results = []
+            results: list[Any] = []
             try:
                 for _ in range(times):
                     try:
@@ -177,6 +180,12 @@ def test_a_spend_limit_inside_a_stream_is_one():
     error = {"type": "error", "error": {"type": "rate_limit_error", "message": "m", "details": details}}
     fault, _ = ask(answer(encode_event("error", error)))
     assert (fault.kind, fault.again) == ("spend_limit", False)
+
+
+def test_a_header_that_left_before_the_error_says_nothing_of_it():
+    error = b'data: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n'
+    fault, _ = ask(answer(EVENTS[0] + error, x_should_retry="false"))
+    assert (fault.kind, fault.again) == ("overloaded", True)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +438,7 @@ def test_cancelling_while_a_whole_reply_waits_for_its_end_is_no_reply():
 def test_arguments_are_heard_as_they_stream():
     reply = asks(tool_use("t", "read", {"path": "a.txt"}))
     body = b"".join(encode_event(name, data) for name, data in stream_events(reply, "msg_1", "m"))
-    heard = []
+    heard: list[Delta] = []
     said, _ = ask(answer(body), on_delta=heard.append)
     assert json.loads("".join(delta.text for delta in heard if delta.kind == "tool_use")) == {"path": "a.txt"}
     assert said.content[0]["input"] == {"path": "a.txt"}

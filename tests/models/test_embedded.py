@@ -135,6 +135,7 @@ def watched(tmp_path_factory):
 
 
 @patient
+@pytest.mark.long
 def test_runs_at_once_neither_hang_nor_mix(watched):
     kinds = [kind for kind, _, _ in watched["alone"]]
     called = [[(name, arguments) for _, name, arguments in calls] for _, _, calls in watched["alone"]]
@@ -147,6 +148,7 @@ def test_runs_at_once_neither_hang_nor_mix(watched):
 
 
 @patient
+@pytest.mark.long
 def test_a_run_goes_on_from_its_messages(watched):
     (kind, text, calls), kept = watched["continued"]
     assert (kind, kept) == ("completed", True)
@@ -156,6 +158,7 @@ def test_a_run_goes_on_from_its_messages(watched):
 
 
 @patient
+@pytest.mark.long
 def test_nothing_leaves_the_machine_and_nothing_is_written(watched):
     assert watched["seen"] == [{"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}]
     assert watched["left"] == []

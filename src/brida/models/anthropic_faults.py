@@ -23,6 +23,9 @@ UNSENT: Final = (
 )
 """Errors of the transport before anything was sent, names of looking up, connecting and TLS among them."""
 
+LEADING: Final = 12
+"""First characters by which a piece of a long secret is known."""
+
 SPEND_LIMITS: Final = ("enforced_spend_limit_reached", "contract_spend_limit_reached")
 """Codes of a 429 that waiting does not mend (messages API, errors)."""
 
@@ -189,10 +192,16 @@ def _number(text: str | None) -> float | None:
 
 
 def without_secrets(fault: Fault, secrets: Iterable[str | None]) -> Fault:
-    """The fault with every secret that a server, or the transport, repeated taken out; then it is cut."""
+    """The fault with every secret that a server, or the transport, repeated taken out; then it is cut.
+
+    A long secret is known by its first characters, so that a piece of it goes too: texts were cut before.
+    """
     message, request_id = fault.message, fault.request_id or ""
     for secret in secrets:
         for form in (secret or "", (secret or "").strip(), repr(secret or "")[1:-1]):
             if len(form.strip()) >= 4:
                 message, request_id = message.replace(form, "***"), request_id.replace(form, "***")
+        start = (secret or "").strip()[:LEADING]
+        if len(secret or "") >= 2 * LEADING:
+            message = re.sub(re.escape(start) + r"[^\s\"'<>,;]*", "***", message)
     return replace(fault, message=message[:SHOWN], request_id=request_id[:SHOWN] or None)

@@ -1,17 +1,14 @@
 """Running one call of a tool: whatever it does, something valid comes back.
 
-An async tool runs as a task and is cancelled on timeout. A sync tool runs in a daemon thread of its
-own, not in the event loop's executor, which would hold the process at its end: on timeout the context
-is signalled and the thread is left behind. Neither can end the run by raising.
+An async tool runs as a task and is cancelled on timeout. A sync tool runs in a daemon thread (see
+``threads``): on timeout the context is signalled and the thread is left behind. Neither can end the run
+by raising.
 """
 
 import asyncio
-import contextvars
 import inspect
 import json
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -20,6 +17,7 @@ from brida.core.events import CallOutcome
 from brida.core.state import Call
 from brida.core.wording import Say
 from brida.runtime.attention import Attention, Urgency
+from brida.runtime.threads import run_in_daemon_thread
 from brida.tools.context import CallContext, call_context
 from brida.tools.declare import Tool
 from brida.tools.output import describe_error, render
@@ -127,27 +125,8 @@ class ToolRunner:
         return self.say("{why}; it may still be running, outcome unknown", why=why)
 
 
-async def run_in_daemon_thread(job: Callable[[], object], *, name: str) -> object:
-    """The value of ``job``, which must not raise, run in a thread that nobody waits for at the end."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[object] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(value: object) -> None:
-        if not done.done():
-            done.set_result(value)
-
-    def work() -> None:
-        value = context.run(job)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-            loop.call_soon_threadsafe(settle, value)
-
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return await done
-
-
 async def call_hook(hook: Callable[..., object], *arguments: object) -> object:
-    """What a caller's sync or async function gives; a sync one runs in a daemon thread of its own.
+    """What a caller's sync or async function gives; a sync one runs in a daemon thread.
 
     Raises what the function raises.
     """
