@@ -97,6 +97,13 @@ BREAKS = (
         "kept = [block for block in content if not is_blank_text(block)]",
         "kept = list(content)",
     ),
+    Break(
+        "no stop reason is looked up as such",
+        "transitions.py",
+        '(stop_reason or "", kind)',
+        "(stop_reason, kind)",
+        harmless="no line of the table has either key",
+    ),
     # --- state
     Break("malformed replies for ever", "state.py", "if self.malformed == 1", "if self.malformed >= 1"),
     Break(
@@ -161,6 +168,10 @@ BREAKS = (
         "if False",
     ),
     Break("a call is decided twice", "state.py", "if self._call(event.call_id).decision or", "if"),
+    Break(
+        "the past grows without end", "state.py", "(*self.past[1 - PAST_TURNS :], turn)", "(*self.past, turn)"
+    ),
+    Break("a used-up run is completed", "state.py", 'if row.stop == "completed" and', "if"),
     # --- history
     Break(
         "results in the wrong order",
@@ -262,6 +273,13 @@ BREAKS = (
         "run.py",
         "env.limits.deadline - state.elapsed",
         "env.limits.deadline",
+    ),
+    Break(
+        "time left below zero",
+        "run.py",
+        "max(0.0, env.limits.deadline - state.elapsed)",
+        "env.limits.deadline - state.elapsed",
+        harmless="the gate before each of these steps stops a run whose deadline has passed",
     ),
     # --- policy
     Break("allow beats deny", "policy.py", '("deny", "ask", "allow")', '("allow", "ask", "deny")'),

@@ -264,15 +264,23 @@ def test_a_clock_that_runs_backwards_takes_no_time_back():
 
 
 def test_the_steps_say_how_much_time_is_left():
-    run = Simulation(limits=Limits(deadline=10), seconds=0.0)
-    run.now = 4.0
-    run.learn(StopRequested(0, Stop("interrupted")))
-    assert run.state.elapsed == 4.0
-    run = Simulation(limits=Limits(deadline=10), seconds=0.0)
-    step = next_step(run.state, run.env)
-    assert step.seconds_left == 10.0  # type: ignore[union-attr]
-    run = Simulation(seconds=0.0)
-    assert next_step(run.state, run.env).seconds_left is None  # type: ignore[union-attr]
+    left = {}
+
+    def watched(run):
+        do = run.do
+
+        def watch(step, model):
+            left.setdefault(type(step).__name__, getattr(step, "seconds_left", "nothing"))
+            do(step, model)
+
+        run.do = watch
+        run.run([BUSY, says(("a", "read", {})), says("done")])
+
+    watched(Simulation((READ,), Limits(deadline=10), seconds=0.5))
+    assert left == {"Send": 9.5, "Wait": 8.5, "Note": "nothing", "Execute": 6.0}
+    left.clear()
+    watched(Simulation((READ,)))
+    assert left == {"Send": None, "Wait": None, "Note": "nothing", "Execute": None}
 
 
 # --- progress -------------------------------------------------------------------------------------------

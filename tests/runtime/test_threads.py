@@ -41,8 +41,10 @@ def test_jobs_at_once_have_a_thread_each():
 
 def test_a_job_that_was_left_behind_keeps_its_thread_from_others():
     release, running = threading.Event(), threading.Event()
+    holders: list[int] = []
 
     def hold() -> int:
+        holders.append(ident())
         running.set()
         release.wait(10)
         return ident()
@@ -51,12 +53,11 @@ def test_a_job_that_was_left_behind_keeps_its_thread_from_others():
         held = asyncio.ensure_future(run_in_daemon_thread(hold, name="brida job"))
         while not running.is_set():
             await asyncio.sleep(0.001)
-        (holder,) = [thread.ident for thread in ours()]
         held.cancel()
         await asyncio.wait([held])
         other = await run_in_daemon_thread(ident, name="brida job")
         release.set()
-        return holder, other
+        return holders[0], other
 
     holder, other = asyncio.run(main())
     assert holder != other
