@@ -264,7 +264,7 @@ def test_a_clock_that_runs_backwards_takes_no_time_back():
 
 
 def test_the_steps_say_how_much_time_is_left():
-    left = {}
+    left: dict = {}
 
     def watched(run):
         do = run.do
@@ -277,7 +277,7 @@ def test_the_steps_say_how_much_time_is_left():
         run.run([BUSY, says(("a", "read", {})), says("done")])
 
     watched(Simulation((READ,), Limits(deadline=10), seconds=0.5))
-    assert left == {"Send": 9.5, "Wait": 8.5, "Note": "nothing", "Execute": 6.0}
+    assert left == {"Send": 9.5, "Wait": 8.5, "Note": "nothing", "Execute": 5.5}
     left.clear()
     watched(Simulation((READ,)))
     assert left == {"Send": None, "Wait": None, "Note": "nothing", "Execute": None}

@@ -155,3 +155,30 @@ def test_an_event_that_fits_nothing_is_malformed(event):
     assembler.feed({"type": "message_start", "message": {"type": "message", "content": []}})
     with pytest.raises(MalformedBodyError):
         assembler.feed(event)
+
+
+TEXT = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+DELTA = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}
+END = {"type": "content_block_stop", "index": 0}
+
+
+@pytest.mark.parametrize("late", [DELTA, END], ids=["delta", "stop"])
+def test_a_block_that_ended_takes_no_more(late):
+    assembler = ReplyAssembler(print)
+    for event in ({"type": "message_start", "message": {"type": "message", "content": []}}, TEXT, DELTA, END):
+        assembler.feed(event)
+    with pytest.raises(MalformedBodyError):
+        assembler.feed(late)
+
+
+def test_a_message_starts_empty():
+    with pytest.raises(MalformedBodyError):
+        ReplyAssembler(print).feed({"type": "message_start", "message": {"content": [{"type": "text"}]}})
+
+
+@pytest.mark.parametrize("index", [False, 0.0])
+def test_an_index_is_a_whole_number(index):
+    assembler = ReplyAssembler(print)
+    assembler.feed({"type": "message_start", "message": {"type": "message", "content": []}})
+    with pytest.raises(MalformedBodyError):
+        assembler.feed({**TEXT, "index": index})

@@ -119,6 +119,6 @@ def test_no_job_is_lost_while_threads_end(monkeypatch):
 @pytest.mark.parametrize("loops", [3])
 def test_loops_share_no_thread(loops):
     async def main() -> object:
-        return await run_in_daemon_thread(lambda: threading.current_thread(), name="brida job")
+        return await run_in_daemon_thread(threading.current_thread, name="brida job")
 
     assert len({asyncio.run(main()) for _ in range(loops)}) == loops

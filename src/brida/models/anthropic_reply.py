@@ -91,6 +91,7 @@ class ReplyAssembler:
         self._end: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._pieces: list[dict[str, list[str]]] = []
+        self._ended: set[int] = set()
         self._cut_calls = False
 
     def feed(self, event: Mapping[str, Any]) -> None:
@@ -120,12 +121,14 @@ class ReplyAssembler:
         message = event.get("message")
         if not isinstance(message, dict):
             raise MalformedBodyError("message_start without a message")
+        if message.get("content"):
+            raise MalformedBodyError("message_start with content")
         self._message = message
         self._count(message.get("usage"))
 
     def _block_start(self, event: Mapping[str, Any]) -> None:
-        block = event.get("content_block")
-        if event.get("index") != len(self._blocks) or not isinstance(block, dict):
+        block, index = event.get("content_block"), event.get("index")
+        if type(index) is not int or index != len(self._blocks) or not isinstance(block, dict):
             raise MalformedBodyError("content_block_start out of order")
         self._blocks.append(block)
         self._pieces.append({})
@@ -153,7 +156,9 @@ class ReplyAssembler:
             raise MalformedBodyError(f"unknown delta {kind[:40]!r}")
 
     def _block_stop(self, event: Mapping[str, Any]) -> None:
-        self._close(self._index(event))
+        index = self._index(event)
+        self._close(index)
+        self._ended.add(index)
 
     def _message_delta(self, event: Mapping[str, Any]) -> None:
         delta = event.get("delta")
@@ -169,8 +174,8 @@ class ReplyAssembler:
 
     def _index(self, event: Mapping[str, Any]) -> int:
         index = event.get("index")
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self._blocks):
-            raise MalformedBodyError(f"no block has the index {str(index)[:40]}")
+        if type(index) is not int or not 0 <= index < len(self._blocks) or index in self._ended:
+            raise MalformedBodyError(f"no open block has the index {str(index)[:40]}")
         return index
 
     def _close(self, index: int) -> None:
