@@ -42,7 +42,10 @@ STARTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much is measured. ``rounds`` apply to CPU times, ``starts`` to the programs of ``STARTS``."""
+    """How much is measured: the sizes, and in how many rounds.
+
+    ``turns`` and ``memory``: the turns of a run, from short to long. ``starts``: rounds of ``STARTS``.
+    """
 
     turns: tuple[int, int, int]
     memory: tuple[int, int, int]
@@ -58,21 +61,21 @@ FULL: Final = Plan(
     memory=(100, 500, 1000),
     runs_at_once=200,
     turns_at_once=20,
-    rounds=5,
-    rounds_at_once=2,
+    rounds=3,
+    rounds_at_once=3,
     starts=7,
 )
 QUICK: Final = Plan(
     turns=(10, 100, 500),
     memory=(100, 200, 400),
-    runs_at_once=40,
+    runs_at_once=25,
     turns_at_once=20,
     rounds=1,
     rounds_at_once=1,
-    starts=3,
+    starts=2,
 )
 SMOKE: Final = Plan(
-    turns=(1, 2, 4), memory=(2, 4, 6), runs_at_once=2, turns_at_once=2, rounds=1, rounds_at_once=1, starts=1
+    turns=(1, 2, 3), memory=(2, 4, 6), runs_at_once=2, turns_at_once=2, rounds=1, rounds_at_once=1, starts=1
 )
 
 
@@ -88,14 +91,12 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Figures:
                 tell(f"{what}, round {number + 1} of {rounds}")
                 for key, task in tasks.items():
                     taken.setdefault(key, []).append(task(processes, url))
-    for name in STARTS:
-        del taken["start", name, 0][0]  # the first start of each may have written its bytecode
     return {key: statistics.median(values) for key, values in taken.items()}
 
 
 def _tasks(plan: Plan) -> Iterator[tuple[str, int, dict[Key, Task]]]:
     """What is measured, in how many rounds, and the tasks of a round in their order."""
-    yield "start", plan.starts + 1, {("start", name, 0): _start_task(name) for name in STARTS}
+    yield "start", plan.starts, {("start", name, 0): _start_task(name) for name in STARTS}
     alone = {("cpu", name, turns): _task(cpu, name, turns) for turns in plan.turns for name in ALONE}
     yield "one run", plan.rounds, alone
     runs, turns = plan.runs_at_once, plan.turns_at_once

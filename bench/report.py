@@ -21,7 +21,7 @@ class Bound:
 
     def __str__(self) -> str:
         verdict = "PASS" if self.ratio <= self.most else "FAIL"
-        return f"{verdict}  {self.text:<{WIDE + 14}}{self.ratio:>7.3f}  at most {self.most:.3g}"
+        return f"{verdict}  {self.text:<{WIDE + 18}}{self.ratio:>7.3f}  at most {self.most:.3g}"
 
 
 def table(plan: Plan, figures: Figures) -> Iterator[str]:

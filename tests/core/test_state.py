@@ -20,9 +20,10 @@ from brida.core.events import (
     TurnStarted,
     Waited,
 )
-from brida.core.state import Phase, fold
+from brida.core.state import PAST_TURNS, Phase, fold
 from brida.core.stops import Stop
 from brida.core.usage import Usage
+from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, null_stop, says, started
 
 READ = FakeTool("read")
@@ -185,6 +186,13 @@ def test_counters_without_output_count_the_bytes_of_the_reply():
     assert run.state.usage.input_tokens == 3
     assert run.state.usage.output_tokens > 1_000
     assert run.state.usage.complete is False
+
+
+def test_only_as_many_turns_are_remembered_as_the_longest_cycle_needs():
+    run = Simulation((READ,), Limits(max_turns=12))
+    run.run([*(says((f"c{n}", "read", {"n": n})) for n in range(12)), says("done")])
+    assert len(run.state.past) == PAST_TURNS == 8
+    assert run.state.past[-1].calls == (("read", '{"n":11}'),)
 
 
 # --- text -------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from support.server import Server
 from support.wire import encode_event, message, stream_events
 
 both = pytest.mark.parametrize("stream", [True, False])
-KEY = "sk-ant-api03-canary-0123456789-0123456789"
+KEY = "sk-ant-canary-api03-0123456789-0123456789"
 
 
 class Head:
