@@ -4,7 +4,7 @@ import asyncio
 import copy
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from brida.approval.answers import Approver
@@ -116,7 +116,9 @@ class Agent:
 
         return loops.run(main)
 
-    async def stream(self, task: str, *, messages: Messages = ()) -> AsyncIterator[Event | Delta | Outcome]:
+    async def stream(
+        self, task: str, *, messages: Messages = ()
+    ) -> AsyncGenerator[Event | Delta | Outcome, None]:
         """The run as it happens: every event, deltas of the reply between them, the outcome last.
 
         Leaving the loop early cancels the run.

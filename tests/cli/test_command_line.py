@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type,attr-defined,func-returns-value,index,union-attr,var-annotated"
 """The command line as a process, against a real server: what it prints, where, and how it ends."""
 
 import json

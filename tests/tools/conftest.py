@@ -2,7 +2,7 @@
 
 import pytest
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brida.core.wording import Say
 from brida.tools import Tool, ToolError, builtin
 from brida.tools.builtin import builtin_tools
-from brida.tools.context import CallContext, Say, call_context
+from brida.tools.context import CallContext, call_context
 from brida.tools.output import RESULT_LIMIT, render
 
 

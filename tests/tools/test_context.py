@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from brida.tools.context import CallContext, Say, call_context, current_call, running_call, say_of_call
+from brida.core.wording import Say
+from brida.tools.context import CallContext, call_context, current_call, running_call, say_of_call
 
 
 def _call(say: Say, name: str = "c1") -> CallContext:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from brida.core.wording import Say
 from brida.tools import Tool, tool
-from brida.tools.context import Say
 
 if TYPE_CHECKING:
     from nowhere import Missing  # type: ignore[import-not-found]
@@ -358,7 +358,7 @@ def test_a_tool_may_ask_whatever_the_rules_allow(say: Say) -> None:
         if arguments["p"] == "raise":
             raise KeyError("p")
         answers: dict[str, Any] = {"no": None, "empty": "", "yes": "because", "odd": 1}
-        return answers[arguments["p"]]  # type: ignore[no-any-return]
+        return answers[arguments["p"]]
 
     made = tool(asks_anyway=asks)(_takes_path)
     assert made.asks_anyway({"p": "no"}, say) is None

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, field_serializer
 
-from brida.tools.context import Say
+from brida.core.wording import Say
 from brida.tools.output import RESULT_LIMIT, TURN_LIMIT, ToolError, describe_error, render, share
 from brida.tools.text import head
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
+from brida.core.wording import Say
 from brida.tools import tool
-from brida.tools.context import Say
 
 
 class Filter(BaseModel):
