@@ -61,8 +61,8 @@ FULL: Final = Plan(
     memory=(100, 500, 1000),
     runs_at_once=200,
     turns_at_once=20,
-    rounds=3,
-    rounds_at_once=3,
+    rounds=5,
+    rounds_at_once=2,
     starts=7,
 )
 QUICK: Final = Plan(
