@@ -267,7 +267,12 @@ BREAKS = (
     Break("nobody there is asked", "run.py", 'if env.on_ask == "decline"', "if False"),
     Break("a yes in advance is not heard", "run.py", "if asked.tool in env.yes_to", "if False"),
     Break("a started call did not run", "run.py", "if call is not None and call.started", "if False"),
-    Break("who is asked can change what runs", "run.py", "copy.deepcopy(asked.arguments)", "asked.arguments"),
+    Break(
+        "who is asked can change what runs",
+        "run.py",
+        "json.loads(encode(asked.arguments))",
+        "asked.arguments",
+    ),
     Break(
         "the deadline of a step is the whole one",
         "run.py",

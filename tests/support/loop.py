@@ -5,6 +5,7 @@ core can be tried by itself, thousands of times a second. Every request that lea
 checked on the way; a test that uses a :class:`Simulation` need not ask for it.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -232,6 +233,12 @@ def says(*blocks, stop: str = "", usage: Mapping | None = USAGE, **more) -> Repl
     content = tuple(_block(block) for block in blocks)
     calls = any(block.get("type") == "tool_use" for block in content)
     return Reply(content, stop or ("tool_use" if calls else "end_turn"), usage, **more)
+
+
+def for_ever(make: Callable[[int], Reply | Fault]) -> Model:
+    """A model that never ends: ``make(n)`` is what comes of attempt n, from 0 on."""
+    numbers = itertools.count()
+    return lambda body: make(next(numbers))
 
 
 def null_stop(*blocks) -> Reply:

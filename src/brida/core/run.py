@@ -7,12 +7,13 @@ again. Whatever is decided here becomes an event, so the state alone, folded fro
 has been settled.
 """
 
-import copy
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
 from brida.core import wording
+from brida.core.encoding import encode
 from brida.core.events import (
     Asked,
     CallStarted,
@@ -251,7 +252,7 @@ def _decide(call: Call, state: State, env: Env) -> Decided | Question | Stop:
         return decided("allow", rule)
     if settled := _approval(call, state, env, decided, raised):
         return settled
-    shown = copy.deepcopy(asked.arguments)  # whoever is asked cannot change what runs
+    shown = json.loads(encode(asked.arguments))  # a copy: whoever is asked cannot change what runs
     return Question(
         asked.id, asked.tool, shown, asked.digest, tool.impact, raised or rule, raised is not None
     )
