@@ -1,7 +1,8 @@
 """What is compared: the same tools, the same server, the same number of turns.
 
 Each contender is a function of a server's address that gives its ``Runner``; the runner is called with a
-number of turns and does them all. Clients are made before, since a program makes one and keeps it.
+number of turns and does them all. Tools and clients are made before, since a program makes them once; but
+brida's model, which is named after the number of turns, makes its client within the run.
 """
 
 import asyncio
@@ -43,23 +44,17 @@ def bench_model(turns: int) -> str:
 # -- brida
 
 
-def _agent(url: str, turns: int, *, stream: bool) -> Agent:
-    return Agent(
-        model=AnthropicModel(bench_model(turns), base_url=url, api_key="none", stream=stream),
-        tools=[tool(impact="high", description="A tool of the benchmark.")(f) for f in FUNCTIONS],
-        limits=LIMITS,
-        policy=Policy({"echo": "allow", "write_*": "ask", "delete_*": "deny"}),
-    )
-
-
 def brida(url: str, runs: int = 1, *, stream: bool) -> Runner:
     """``Agent.run`` with every limit on, so many times at once."""
+    tools = [tool(impact="high", description="A tool of the benchmark.")(f) for f in FUNCTIONS]
+    policy = Policy({"echo": "allow", "write_*": "ask", "delete_*": "deny"})
 
     async def run(turns: int) -> None:
-        agent = _agent(url, turns, stream=stream)
+        model = AnthropicModel(bench_model(turns), base_url=url, api_key="none", stream=stream)
+        agent = Agent(model=model, tools=tools, limits=LIMITS, policy=policy)
         for outcome in await asyncio.gather(*(agent.run(TASK) for _ in range(runs))):
             _check(outcome, turns)
-        await agent.model.close()
+        await model.close()
 
     return run
 
