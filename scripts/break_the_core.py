@@ -235,7 +235,12 @@ BREAKS = (
         "if state.attempts",
     ),
     Break("one attempt too many", "run.py", "state.attempts >= env.limits", "state.attempts > env.limits"),
-    Break("the first wait is longer", "run.py", "2 ** (state.attempts - 1)", "2 ** state.attempts"),
+    Break(
+        "the first wait is longer",
+        "run.py",
+        "min(state.attempts - 1, MOST_DOUBLINGS)",
+        "min(state.attempts, MOST_DOUBLINGS)",
+    ),
     Break("no gate before another attempt", "run.py", "if fault.again and (stop", "if False and (stop"),
     Break("calls run while others wait", "run.py", "    if waiting:\n", "    if False:\n"),
     Break("a question is put twice", "run.py", " if not call.question_put)", ")"),

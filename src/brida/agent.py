@@ -64,7 +64,7 @@ class Agent:
     ) -> None:
         self.say: Say = Catalogue.for_language(_language(language))
         self.language = _language(language)
-        self.model = make_model(model, self.say) if isinstance(model, str) else model
+        self.model = make_model(model, self.say) if isinstance(model, str) else _model(model)
         self.tools = _by_name(tools)
         self.system = _system(system)
         self.max_tokens = _positive("max_tokens", max_tokens)
@@ -194,9 +194,15 @@ def _language(language: str | None) -> str:
         raise ConfigurationError(str(error)) from error
 
 
+def _model(model: Model) -> Model:
+    if not callable(getattr(model, "complete", None)):
+        raise ConfigurationError(f"model: expected a name or a Model, got {type(model).__name__}")
+    return model
+
+
 def _by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
     named: dict[str, Tool] = {}
-    for given in tools:
+    for given in [tools] if callable(tools) else tools:
         made = given if isinstance(given, Tool) else declare(given)
         if made.name in named:
             raise ConfigurationError(f"tools: two tools are named {made.name!r}; names must be unique")
@@ -249,7 +255,7 @@ def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _gates(limits: Limits, valves: Mapping[GateName, Iterable[Valve]]) -> Gates:
-    given = {name: tuple(extra) for name, extra in valves.items()}
+    given = {name: (extra,) if callable(extra) else tuple(extra) for name, extra in valves.items()}
     for name, extra in given.items():
         if name not in GATE_NAMES:
             raise ConfigurationError(f"valves: {name!r} is no gate; the gates are {', '.join(GATE_NAMES)}")

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brida.core.encoding import Block
-from brida.core.events import KINDS, VERSION, Received, Reply, Said, decode_event, encode_event, to_json
+from brida.core.events import (
+    KINDS,
+    VERSION,
+    Fault,
+    Received,
+    Reply,
+    Said,
+    decode_event,
+    encode_event,
+    to_json,
+)
 from brida.core.stops import STOP_CLASSES, Stop
 from support.loop import FakeTool, says, started
 from support.strategies import json_objects, texts
@@ -19,7 +29,7 @@ from support.strategies import json_objects, texts
 SIMPLE = {
     str: texts,
     int: st.integers(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    float: st.floats(0, allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     Block: json_objects,
     typing.Mapping[str, object]: json_objects,
@@ -135,3 +145,9 @@ def test_a_reply_of_the_wrong_types_is_refused_where_it_is_made(values):
 def test_a_line_that_is_no_json_is_refused():
     with pytest.raises(ValueError, match="Expecting"):
         decode_event(b'{"kind": "Said"')
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_fault_cannot_ask_for_a_wait_that_is_no_wait(seconds):
+    with pytest.raises(ValueError, match="retry_after"):
+        Fault("overloaded", "busy", again=True, retry_after=seconds)

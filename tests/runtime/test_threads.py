@@ -21,9 +21,8 @@ def ours() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 def no_thread_of_an_earlier_test():
-    until = time.monotonic() + 10
-    while ours() and time.monotonic() < until:
-        time.sleep(0.01)
+    for thread in ours():
+        thread.join(10)
 
 
 def test_a_thread_is_used_again():
@@ -58,8 +57,7 @@ def test_a_job_that_was_left_behind_keeps_its_thread_from_others():
 
     async def main() -> tuple[object, object]:
         held = asyncio.ensure_future(run_in_daemon_thread(hold, name="brida job"))
-        while not running.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(running.wait, 10)
         held.cancel()
         await asyncio.wait([held])
         other = await run_in_daemon_thread(ident, name="brida job")

@@ -57,3 +57,12 @@ def brida(
 def command(*arguments: str) -> Sequence[str]:
     """The command line as a list, for a pseudo-terminal."""
     return [*BRIDA, *arguments]
+
+
+def run_at(*arguments: str, cwd: Path, home: Path, **more: str) -> Ran:
+    """Runs a command with a home directory of its own, and time for a busy machine."""
+    env = environment(HOME=str(home), **more)
+    done = subprocess.run(
+        arguments, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=580, check=False
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

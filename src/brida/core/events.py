@@ -80,6 +80,10 @@ class Fault:
     status: int | None = None
     request_id: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.retry_after is not None and not 0 <= self.retry_after < float("inf"):
+            raise ValueError(f"retry_after: expected seconds from 0, got {self.retry_after!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

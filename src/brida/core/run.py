@@ -124,6 +124,7 @@ Step: TypeAlias = Send | Wait | Ask | Execute | Note | Done
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
+MOST_DOUBLINGS: Final = 10
 
 
 def next_step(state: State, env: Env) -> Step:
@@ -162,7 +163,7 @@ def _try_again(state: State, env: Env, fault: Fault) -> Step:
         return _end(state, env, stop)
     wait = fault.retry_after
     if wait is None:
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (state.attempts - 1))
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(state.attempts - 1, MOST_DOUBLINGS))
     if not fault.again or state.attempts >= env.limits.max_attempts or state.waited + wait > MAX_WAIT:
         return _end(state, env, _model_error(fault, state, wait))
     return Wait(wait, fault.retry_after is None, _seconds_left(state, env))

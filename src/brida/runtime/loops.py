@@ -26,9 +26,13 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, handle_interrupt: bool = 
     cancels ``main``, so that it can record its end, and ``KeyboardInterrupt`` is raised then; a second
     one does not wait. Without ``handle_interrupt`` the caller sees to Ctrl-C.
     """
-    if asyncio._get_running_loop() is None:
-        return _run_here(main, handle_interrupt=handle_interrupt)
-    return _run_in_thread(main)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        inside = False
+    else:
+        inside = True
+    return _run_in_thread(main) if inside else _run_here(main, handle_interrupt=handle_interrupt)
 
 
 def _run_here(main: Callable[[], Coroutine[Any, Any, T]], *, handle_interrupt: bool) -> T:

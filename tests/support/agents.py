@@ -1,0 +1,35 @@
+"""What tests of the agent share: a tool, an agent on a scripted model, what holds after every run."""
+
+import json
+
+from brida import Agent, ScriptedModel, tool
+from brida.core.events import Stopped, decode_event, encode_event
+from brida.core.state import fold
+from brida.runtime.outcome import Outcome
+from support.validator import problems
+
+
+@tool(impact="read")
+def read(p: str = "") -> str:
+    """Read something."""
+    return f"content of {p}"
+
+
+def make(script, *tools, **settings) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(script)
+    return Agent(model=model, tools=tools or (read,), language="en", **settings), model
+
+
+def check(outcome: Outcome, model: ScriptedModel) -> None:
+    """What holds after every run: valid requests, one ending, a journal that gives the same again."""
+    for body in model.requests:
+        assert problems(dict(body), paused=True) == []
+    assert sum(isinstance(event, Stopped) for event in outcome.events) == 1
+    again = fold(decode_event(encode_event(event)) for event in outcome.events)
+    assert again.history.closed_messages() == outcome.messages
+    assert again.stop == outcome.stop
+    json.dumps(outcome.to_json())
+
+
+def results(message) -> list[tuple]:
+    return [(b["tool_use_id"], b["content"], b.get("is_error", False)) for b in message["content"]]
