@@ -98,3 +98,15 @@ def test_a_blank_task_is_refused():
     agent, _ = make([reply("x")])
     with pytest.raises(ConfigurationError, match="task"):
         agent.run_sync(" \n")
+
+
+def test_one_tool_and_one_valve_are_as_good_as_lists_of_one():
+    model = ScriptedModel([reply(tool_use("t", "read", {"p": "x"}))])
+    valves = {"turn": lambda state: Stop("stopped", {"reason": "enough"})}
+    agent = Agent(model=model, tools=read, valves=valves, language="en")
+    assert agent.run_sync("go").stop.detail == {"reason": "enough"}
+
+
+def test_what_is_no_model_is_named():
+    with pytest.raises(ConfigurationError, match="model"):
+        Agent(model=None, language="en")
