@@ -7,14 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from brida.tools.change import Change
     from brida.tools.context import CallContext, current_call
     from brida.tools.declare import Tool, tool
+    from brida.tools.image import Image
     from brida.tools.output import ToolError
 
-__all__ = ["CallContext", "Tool", "ToolError", "current_call", "tool"]
+__all__ = ["CallContext", "Change", "Image", "Tool", "ToolError", "current_call", "tool"]
 
 _HOME = {
     "CallContext": "brida.tools.context",
+    "Change": "brida.tools.change",
+    "Image": "brida.tools.image",
     "Tool": "brida.tools.declare",
     "ToolError": "brida.tools.output",
     "current_call": "brida.tools.context",

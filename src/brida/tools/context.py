@@ -20,7 +20,9 @@ class CallContext:
     ``cancelled`` is set when the run no longer waits for this call (timeout, cancel, second Ctrl-C). An
     async tool is cancelled besides; a sync tool that takes long should look at it now and then.
     ``result_limit`` is the number of bytes that its result may have before it is cut; None where nobody
-    said. ``approved``: a person said yes to this very call, or to the tool in advance.
+    said. ``approved``: a person said yes to this very call, or to the tool in advance. ``basis``: what the
+    change that was approved would replace, as :class:`brida.tools.change.Change` has it; None where no
+    approval was bound to anything. ``takes_images``: the model can be shown images.
     """
 
     call_id: str
@@ -30,6 +32,8 @@ class CallContext:
     cancelled: threading.Event = field(default_factory=threading.Event)
     result_limit: int | None = None
     approved: bool = False
+    basis: str | None = None
+    takes_images: bool = False
 
 
 _current: ContextVar[CallContext] = ContextVar("brida_call")

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 from brida.core.wording import Say
 from brida.tools import docstrings
+from brida.tools.change import Change, Changes, change_of
 from brida.tools.problems import problems_of
 from brida.tools.schema import Arguments, arguments_of
 from brida.tools.signature import is_async, parameters_of, scope_of, target_of
@@ -45,6 +46,7 @@ class Tool:
     is_async: bool
     _arguments: Arguments = field(repr=False)
     _asks: AsksAnyway | None = field(repr=False)
+    _changes: Changes | None = field(repr=False, default=None)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """What the function returns; a coroutine where it is async. Nothing is checked or limited."""
@@ -80,6 +82,15 @@ class Tool:
             return None
         return reason if isinstance(reason, str) else say("its own check says so")
 
+    def change(self, arguments: Mapping[str, object], say: Say) -> Change | None:
+        """What this call would change, with what that is based on; None where the tool does not say.
+
+        Call it after :meth:`problems` found none, in a thread where a large file may be read. Never raises:
+        a check that fails gives a change whose basis begins with ``unknown: ``, on which no tool of ours
+        writes.
+        """
+        return change_of(self._changes, arguments, say)
+
     def bind(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The values for ``function(**values)``. Parameters that were not given keep the function's defaults.
 
@@ -100,6 +111,7 @@ class _Options:
     name: str | None
     description: str | None
     asks_anyway: AsksAnyway | None
+    changes: Changes | None
 
 
 @overload
@@ -116,6 +128,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     asks_anyway: AsksAnyway | None = None,
+    changes: Changes | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -128,6 +141,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     asks_anyway: AsksAnyway | None = None,
+    changes: Changes | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Makes a tool of a function, sync or async: ``@tool`` or ``@tool(impact="read")``.
 
@@ -140,12 +154,16 @@ def tool(
     what is assumed where nothing is said. ``polls``: the same call again is no sign of walking in place.
     ``volatile``: its results differ by themselves, as the clock's do. ``timeout``: seconds.
     ``asks_anyway(arguments, say)``: the reason why a call needs a person's answer whatever the rules allow,
-    or None; ``arguments`` is the JSON that the model sent, without defaults.
+    or None; ``arguments`` is the JSON that the model sent, without defaults. ``changes(arguments, say)``:
+    the :class:`brida.tools.change.Change` that a call would make, or None; the tool then compares
+    ``current_call().basis``.
 
     Raises ``TypeError`` for a function that cannot be a tool, ``ValueError`` for a name or an option that
     cannot be. Both say what to change.
     """
-    options = _Options(_impact(impact), polls, volatile, _seconds(timeout), name, description, asks_anyway)
+    options = _Options(
+        _impact(impact), polls, volatile, _seconds(timeout), name, description, asks_anyway, changes
+    )
     if function is not None:
         return _declare(function, options, sys._getframe(1))
 
@@ -181,6 +199,7 @@ def _declare(candidate: object, options: _Options, frame: FrameType) -> Tool:
         is_async=asynchronous,
         _arguments=arguments,
         _asks=options.asks_anyway,
+        _changes=options.changes,
     )
 
 

@@ -30,6 +30,7 @@ from itertools import islice
 from typing import TypeAlias, cast
 
 from brida.core.wording import Say
+from brida.tools.image import Image
 from brida.tools.text import binary_note, clean, error_text, size_of, text_of, type_name
 
 MAX_ITEMS = 1_000
@@ -83,6 +84,8 @@ def _simplify(value: object, say: Say) -> Simple:
         return _number(value, say)
     if isinstance(value, bytes | bytearray | memoryview):
         return binary_note(value, say)
+    if isinstance(value, Image):
+        return value.note(say)
     if isinstance(value, Awaitable):
         if inspect.iscoroutine(value):
             value.close()

@@ -3,6 +3,8 @@
 ================================  =======================================================================
 text                              as it is; half surrogate pairs and NUL become U+FFFD
 None, nothing visible             ``(no output)``
+Image (brida.tools.image)         its image block where it is the whole result, the model takes images, and it
+                                  is whole, at most 3,750,000 bytes and 8,000 pixels a side; else a note
 bytes                             ``(binary data: 120 bytes, image/png)``, never the bytes; inside values too
 True, 5, 2.5, {...}, [...]        JSON; NaN and infinities are the texts NaN, Infinity, -Infinity
 tuple, set, deque, range, views   a JSON list; a set in order where it can be sorted
@@ -23,7 +25,10 @@ anything more than 32 levels deep, is replaced by a note. No more of a value is 
 
 from collections.abc import Iterator
 
+from brida.core.encoding import Block
 from brida.core.wording import Say
+from brida.tools.context import running_call
+from brida.tools.image import Image
 from brida.tools.jsonable import Full, Writer, simplify
 from brida.tools.text import cut, error_text, is_visible, text_of
 
@@ -55,14 +60,19 @@ def share(calls: int) -> int:
     return min(RESULT_LIMIT, max(_SMALLEST_SHARE, TURN_LIMIT // max(1, calls)))
 
 
-def render(value: object, *, limit: int = RESULT_LIMIT, say: Say) -> str:
+def render(value: object, *, limit: int = RESULT_LIMIT, say: Say) -> str | tuple[Block, ...]:
     """The text of ``value`` for the model: at most ``limit`` bytes (64 at the least), never blank.
 
+    An :class:`Image` becomes its blocks, which have a limit of their own; a note in a call whose model
+    takes no images.
     Never raises, whatever the value does; only ``KeyboardInterrupt`` goes through. The code of a
     generator runs in here, so call this where the tool itself ran, under its timeout.
     """
     if limit < _SMALLEST_LIMIT:
         raise ValueError(f"a result needs room for at least {_SMALLEST_LIMIT} bytes, not {limit}")
+    if type(value) is Image:  # isinstance would run code of the value's own
+        fault = value.fault(say) or no_images(say)
+        return cut(value.note(say, fault), limit, say) if fault else value.blocks(say)
     simple = simplify(value, say)
     if simple is None or (isinstance(simple, str) and not is_visible(simple)):
         return cut(say("(no output)"), limit, say)
@@ -74,6 +84,12 @@ def render(value: object, *, limit: int = RESULT_LIMIT, say: Say) -> str:
     except Full:
         return cut(writer.text, limit, say, more=True)
     return cut(writer.text, limit, say)
+
+
+def no_images(say: Say) -> str | None:
+    """Why the model of this call cannot be shown an image; None where it can, and outside a call."""
+    call = running_call()
+    return say("the model takes no images") if call is not None and not call.takes_images else None
 
 
 def describe_error(error: BaseException, say: Say) -> str:
