@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from brida.models.scripted import reply as reply
     from brida.models.scripted import tool_use as tool_use
     from brida.runtime.outcome import Outcome as Outcome
+    from brida.tools.change import Change as Change
     from brida.tools.context import current_call as current_call
     from brida.tools.declare import Tool as Tool
     from brida.tools.declare import tool as tool
+    from brida.tools.image import Image as Image
     from brida.tools.output import ToolError as ToolError
 
 _HOMES = {
@@ -42,10 +44,12 @@ _HOMES = {
     "Answer": "brida.approval.answers",
     "AnthropicModel": "brida.models.anthropic",
     "BridaError": "brida.errors",
+    "Change": "brida.tools.change",
     "ConfigurationError": "brida.errors",
     "Delta": "brida.models.base",
     "EmbeddedModel": "brida.models.embedded",
     "Fault": "brida.core.events",
+    "Image": "brida.tools.image",
     "Limits": "brida.core.valves",
     "Model": "brida.models.base",
     "ModelFault": "brida.errors",

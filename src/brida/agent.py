@@ -5,26 +5,39 @@ import copy
 import os
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brida.approval.answers import Approver
+from brida.core.decisions import Env
 from brida.core.encoding import encode
-from brida.core.events import Declaration, Event, Started
+from brida.core.events import ANSWER_TOOL, Declaration, Event, Started
 from brida.core.history import History
 from brida.core.policy import Policy
 from brida.core.request import RESERVED
-from brida.core.run import Env
+from brida.core.state import State
 from brida.core.valves import GATE_NAMES, REPLY_CEILING, GateName, Gates, Limits, Valve
 from brida.core.wording import Say, outcome_unknown
 from brida.errors import ConfigurationError
 from brida.models.base import Delta, Model, close_quietly
 from brida.runtime import loops
 from brida.runtime.local import Listener, LocalRun, Work
-from brida.runtime.outcome import Outcome
+from brida.runtime.outcome import Outcome, T
 from brida.texts.catalogue import Catalogue, choose_language
 from brida.tools.declare import Tool
 from brida.tools.declare import tool as declare
 from brida.tools.text import clean
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from brida.tools.answer import AnswerForm
+
+_ARGUMENTS = (
+    *("model", "system", "max_tokens", "stop_sequences", "extra", "limits"),
+    *("policy", "approve", "yes_to", "valves", "language"),
+)
 
 Messages = Sequence[Mapping[str, object]]
 """A history in the form of the wire, such as ``outcome.messages``."""
@@ -75,56 +88,51 @@ class Agent:
         self.policy = policy or Policy()
         self.approve = approve
         self.yes_to = _yes_to(yes_to, self.tools)
-        self._gates = _gates(self.limits, valves or {})
+        self.valves = _valves(valves or {})
+        self._gates = Gates.of(self.limits, **self.valves)
 
-    def start(self, task: str, *, messages: Messages = (), listener: Listener | None = None) -> LocalRun:
+    def replaced(self, **changes: Any) -> "Agent":
+        """A new agent that differs in the given arguments of the constructor."""
+        given = {name: getattr(self, name) for name in _ARGUMENTS}
+        return Agent(**{**given, "tools": tuple(self.tools.values()), **changes})
+
+    def start(
+        self,
+        task: str,
+        *,
+        messages: Messages = (),
+        output: type[T] | None = None,
+        listener: Listener | None = None,
+    ) -> LocalRun[T]:
         """Starts a run in the running event loop and gives its handle; awaiting it gives the outcome.
 
-        ``messages``: the history to go on from. ``listener`` is called with every event and delta.
+        ``messages``: the history to go on from. ``output``: a pydantic model that the answer must fit;
+        :attr:`Outcome.output` is one then. ``listener`` is called with every event and delta.
         """
-        text = _text("task", task)
-        if not text.strip():
-            raise ConfigurationError("task: expected a text that says what to do, got a blank one")
-        return LocalRun(
-            Work(
-                self._started(messages),
-                text,
-                self._env(),
-                self.model,
-                self.tools,
-                approve=self.approve,
-                listener=listener,
-            )
-        )
+        form = None if output is None else _answer_form(output)
+        return cast("LocalRun[T]", self._start(self._started(messages, form), task, form, listener))
 
-    async def run(self, task: str, *, messages: Messages = ()) -> Outcome:
+    async def run(self, task: str, *, messages: Messages = (), output: type[T] | None = None) -> Outcome[T]:
         """Runs the task to its end. Cancelling it stops the run at once, records, then raises.
 
         The connections of the model stay open for the next run in this loop: ``await agent.model.close()``
         frees them.
         """
-        return await self.start(task, messages=messages)
+        return await self.start(task, messages=messages, output=output)
 
-    def run_sync(self, task: str, *, messages: Messages = ()) -> Outcome:
+    def run_sync(self, task: str, *, messages: Messages = (), output: type[T] | None = None) -> Outcome[T]:
         """Runs the task from code that is not async; within a running event loop, in a thread of its own."""
-
-        async def main() -> Outcome:
-            try:
-                return await self.run(task, messages=messages)
-            finally:
-                await close_quietly(self.model)
-
-        return loops.run(main)
+        return self._run_sync(partial(self.start, task, messages=messages, output=output))
 
     async def stream(
-        self, task: str, *, messages: Messages = ()
-    ) -> AsyncGenerator[Event | Delta | Outcome, None]:
+        self, task: str, *, messages: Messages = (), output: type[T] | None = None
+    ) -> AsyncGenerator[Event | Delta | Outcome[T], None]:
         """The run as it happens: every event, deltas of the reply between them, the outcome last.
 
         Leaving the loop early cancels the run.
         """
         happened: asyncio.Queue[Event | Delta | None] = asyncio.Queue()
-        run = self.start(task, messages=messages, listener=happened.put_nowait)
+        run = self.start(task, messages=messages, output=output, listener=happened.put_nowait)
         waiting = asyncio.ensure_future(run)
         waiting.add_done_callback(lambda _: happened.put_nowait(None))
         try:
@@ -135,8 +143,70 @@ class Agent:
             run.cancel()
             await asyncio.wait([waiting])
 
-    def _started(self, messages: Messages) -> Started:
+    def _run_sync(self, start: Callable[[], LocalRun[T]]) -> Outcome[T]:
+        async def main() -> Outcome[T]:
+            try:
+                return await start()
+            finally:
+                await close_quietly(self.model)
+
+        return loops.run(main)
+
+    def _start(
+        self,
+        begins: Started | tuple[Event, ...],
+        task: str,
+        form: "AnswerForm[Any] | None",
+        listener: Listener | None,
+        *,
+        new_budget: bool = False,
+    ) -> LocalRun[Any]:
+        text = _text("task", task)
+        if not text.strip():
+            raise ConfigurationError("task: expected a text that says what to do, got a blank one")
+        started = begins if isinstance(begins, Started) else cast("Started", begins[0])
+        tools = self.tools
+        if form is not None and started.answer == "tool":
+            tools = {**tools, ANSWER_TOOL: form.tool(self.say)}
+        return LocalRun(
+            Work(
+                begins,
+                text,
+                self._env(tools, form),
+                self.model,
+                tools,
+                approve=self.approve,
+                listener=listener,
+                new_budget=new_budget,
+                finish=partial(self._finish, form),
+            )
+        )
+
+    def _finish(self, form: "AnswerForm[Any] | None", outcome: Outcome[Any], state: State) -> Outcome[Any]:
+        """The outcome with its structured answer, and a way to go on from it."""
+        answer = form.value(state.answer, state.text) if form and outcome.completed else None
+        return replace(outcome, output=answer, _go_on=partial(self._go_on, form))
+
+    def _go_on(
+        self,
+        form: "AnswerForm[Any] | None",
+        way: Literal["start", "run_sync"],
+        events: tuple[Event, ...],
+        text: str,
+        new_budget: bool,
+        listener: Listener | None,
+    ) -> "LocalRun[Any] | Outcome[Any]":
+        start = partial(self._start, events, text, form, listener, new_budget=new_budget)
+        return start() if way == "start" else self._run_sync(start)
+
+    def _started(self, messages: Messages, form: "AnswerForm[Any] | None") -> Started:
         ceiling = min(REPLY_CEILING, self.model.max_output_tokens or REPLY_CEILING)
+        native = None if form is None else _answer_fields(self.model, form.model, self.extra)
+        tools = list(self.tools.values())
+        if form is not None and native is None:
+            if ANSWER_TOOL in self.tools:
+                raise ConfigurationError(f"tools: {ANSWER_TOOL!r} is the name of the tool for the output")
+            tools.append(form.tool(self.say))
         return Started(
             at=0.0,
             run_id=uuid.uuid4().hex,
@@ -145,13 +215,12 @@ class Agent:
             max_tokens=self.max_tokens,
             max_tokens_ceiling=max(self.max_tokens, ceiling),
             system=self.system,
-            tools=tuple(
-                Declaration(t.name, t.definition, t.impact, t.polls, t.volatile) for t in self.tools.values()
-            ),
+            tools=tuple(Declaration(t.name, t.definition, t.impact, t.polls, t.volatile) for t in tools),
             stop_sequences=self.stop_sequences,
-            extra=self.extra,
+            extra=native or self.extra,
             messages=tuple(self._closed(messages)),
             language=self.language,
+            answer=None if form is None else "tool" if native is None else "text",
         )
 
     def _closed(self, messages: Messages) -> list[dict[str, object]]:
@@ -164,15 +233,16 @@ class Agent:
             history.add_result(call_id, outcome_unknown(self.say), is_error=True)
         return history.closed_messages()
 
-    def _env(self) -> Env:
+    def _env(self, tools: Mapping[str, Tool], form: "AnswerForm[Any] | None") -> Env:
         return Env(
             limits=self.limits,
-            tools=self.tools,
+            tools=tools,
             policy=self.policy,
             gates=self._gates,
             say=self.say,
             on_ask="decline" if self.approve is None else "ask",
             yes_to=self.yes_to,
+            check_answer=None if form is None else form.problems_of_text,
         )
 
 
@@ -185,6 +255,20 @@ def make_model(name: str, say: Say) -> Model:
     from brida.models.anthropic import AnthropicModel
 
     return AnthropicModel(name)
+
+
+def _answer_form(output: type[Any]) -> "AnswerForm[Any]":
+    from brida.tools.answer import AnswerForm
+
+    return AnswerForm(output)
+
+
+def _answer_fields(
+    model: Model, output: "type[BaseModel]", extra: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """The fields of a request that hold the model itself to a schema; None where it cannot be held."""
+    hold = getattr(model, "answer_fields", None)
+    return None if hold is None else cast("Mapping[str, object] | None", hold(output, extra))
 
 
 def _language(language: str | None) -> str:
@@ -254,11 +338,11 @@ def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
     return copy.deepcopy(dict(extra))
 
 
-def _gates(limits: Limits, valves: Mapping[GateName, Iterable[Valve]]) -> Gates:
+def _valves(valves: Mapping[GateName, Iterable[Valve]]) -> dict[GateName, tuple[Valve, ...]]:
     given = {name: (extra,) if callable(extra) else tuple(extra) for name, extra in valves.items()}
     for name, extra in given.items():
         if name not in GATE_NAMES:
             raise ConfigurationError(f"valves: {name!r} is no gate; the gates are {', '.join(GATE_NAMES)}")
         if not all(callable(valve) for valve in extra):
             raise ConfigurationError(f"valves[{name!r}]: expected callables")
-    return Gates.of(limits, **given)
+    return given

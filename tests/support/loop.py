@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from brida.core.decisions import Env
 from brida.core.events import (
     Answered,
     CallFinished,
@@ -30,7 +31,7 @@ from brida.core.events import (
     encode_event,
 )
 from brida.core.request import Request
-from brida.core.run import Ask, Done, Env, Execute, Send, Step, Wait, next_step
+from brida.core.run import Ask, Done, Execute, Send, Step, Wait, next_step
 from brida.core.state import Call, State, fold
 from brida.core.stops import Stop
 from brida.core.usage import Usage, read_partial_usage, read_usage

@@ -1,9 +1,10 @@
 """The answer to a question, and the callables that give one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from brida.core.encoding import encode
 from brida.core.events import Question
 
 
@@ -13,18 +14,29 @@ class Answer:
 
     ``allow``: it may run, once. ``session``: further calls of this tool may too, in this run and its
     continuations; it never covers a call for which the tool itself asks. ``reason``: what the model
-    hears with a no. ``by``: who answered, for the record.
+    hears with a no. ``by``: who answered, for the record. ``arguments``: other arguments, in place of those
+    shown: they are validated, decided and put to the person again, and run once these are allowed.
     """
 
     allow: bool
     reason: str = ""
     session: bool = False
     by: str = "a person"
+    arguments: Mapping[str, object] | None = None
 
 
 Approver: TypeAlias = Callable[[Question], "Answer | bool | Awaitable[Answer | bool]"]
 """Gives the answer to a question; sync or async. A plain True or False will do. A sync one runs in a thread
 of its own. One that raises, or gives anything else, ends the run as a configuration error: never an allow."""
+
+
+@runtime_checkable
+class Overview(Protocol):
+    """An approver that wants to see all open questions of a turn before the first of them is put."""
+
+    def announce(self, questions: Sequence[Question]) -> None:
+        """Shows them. Each is still put on its own, and has its own answer."""
+        ...
 
 
 def checked(said: object) -> Answer:
@@ -37,4 +49,12 @@ def checked(said: object) -> Answer:
     texts: tuple[object, ...] = (said.reason, said.by)
     if not all(isinstance(flag, bool) for flag in flags) or not all(isinstance(text, str) for text in texts):
         raise TypeError(f"an Answer holds allow and session as bool, reason and by as str, got {said!r}")
+    if said.arguments is not None:
+        if not isinstance(said.arguments, Mapping):
+            kind = type(said.arguments).__name__
+            raise TypeError(f"an Answer holds arguments as a mapping, not {kind}")
+        try:
+            encode(dict(said.arguments))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the arguments of an Answer are values that JSON has: {error}") from error
     return said

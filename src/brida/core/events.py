@@ -24,6 +24,9 @@ Impact: TypeAlias = Literal["read", "idempotent", "high"]
 Verdict: TypeAlias = Literal["allow", "denied", "unknown_tool", "invalid", "declined"]
 CallOutcome: TypeAlias = Literal["ok", "failed", "unknown"]
 
+ANSWER_TOOL: Final = "give_answer"
+"""The tool that the harness itself provides where a run must give a structured answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
@@ -87,7 +90,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call that a person must answer, exactly as it would run. ``raised``: the tool itself asks."""
+    """A call that a person must answer, exactly as it would run.
+
+    ``raised``: the tool itself asks. ``asked``: what the model asked for, where a person has changed the
+    arguments; ``problems``: what is wrong with the changed ones, which then cannot run. ``basis``: what
+    the call would change, as it was when the question was put; an approval holds for that alone. A
+    driver fills it, since it may take reading a file.
+    """
 
     call_id: str
     tool: str
@@ -96,11 +105,18 @@ class Question:
     impact: Impact
     rule: str
     raised: bool = False
+    asked: Mapping[str, object] | None = None
+    problems: tuple[str, ...] = ()
+    basis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run began: what of the request stays fixed. ``messages`` is the history it goes on from."""
+    """The run began: what of the request stays fixed. ``messages`` is the history it goes on from.
+
+    ``answer``: the form of the answer that the run must give, where its text alone will not do: a valid
+    call of the tool :data:`ANSWER_TOOL`, or a text that fits a schema.
+    """
 
     at: float
     run_id: str
@@ -114,6 +130,7 @@ class Started:
     extra: Mapping[str, object] | None = None
     messages: tuple[Mapping[str, object], ...] = ()
     language: str = "en"
+    answer: Literal["tool", "text"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +205,17 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A person wrote other arguments in place of those shown, whose digest this is: they are put again."""
+
+    at: float
+    call_id: str
+    digest: str
+    arguments: Mapping[str, object]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What was settled for one call, by which rule or person; ``text`` is what the model hears of a no."""
 
@@ -209,12 +237,23 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """What a call returned, as the model hears it. ``unknown``: nobody knows whether its effect happened."""
+    """What a call returned, as the model hears it: a text, or blocks where it is shown an image.
+
+    ``unknown``: nobody knows whether its effect happened.
+    """
 
     at: float
     call_id: str
     outcome: CallOutcome
-    content: str
+    content: str | tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer that the run must give was looked at. ``text``: what is wrong with it, where it is wrong."""
+
+    at: float
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +273,35 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """The run will end as ``stop`` says, and one more reply, without tools, is asked for with ``text``."""
+
+    at: float
+    stop: Stop
+    closed: tuple[Closure, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The run ended. ``closed`` answers every call that was still open, so that the history is whole."""
 
     at: float
     stop: Stop
     closed: tuple[Closure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run that had stopped goes on.
+
+    ``afresh``: with a new text of a person, so that what is counted for one text (turns, requests, calls,
+    pauses, seconds) begins again and a paused turn is left out. ``new_budget``: the tokens too.
+    """
+
+    at: float
+    afresh: bool = False
+    new_budget: bool = False
 
 
 Event: TypeAlias = (
@@ -252,11 +314,15 @@ Event: TypeAlias = (
     | TurnStarted
     | Asked
     | Answered
+    | Edited
     | Decided
     | CallStarted
     | CallFinished
+    | Checked
     | StopRequested
+    | Closing
     | Stopped
+    | Resumed
 )
 
 KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in typing.get_args(Event)}
@@ -323,7 +389,9 @@ def _build(kind: type, values: object) -> object:
 def _revive(hint: object, value: object) -> object:
     """Dataclasses and tuples come back as such; every other value is what JSON gave."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next((part for part in typing.get_args(hint) if part is not type(None)), hint)
+        parts = [part for part in typing.get_args(hint) if part is not type(None)]
+        listed = [part for part in parts if typing.get_origin(part) is tuple]
+        hint = listed[0] if listed and isinstance(value, list) else parts[0]
     if isinstance(hint, type) and is_dataclass(hint):
         return _build(hint, value)
     if typing.get_origin(hint) is tuple and isinstance(value, list):

@@ -72,7 +72,7 @@ class History:
         self._results_only = bool(self._calls) and (bool(self._server_tools) or _from_code(content))
         self._place((*self._waiting_texts, *self._texts))
 
-    def add_result(self, call_id: str, content: str, *, is_error: bool) -> None:
+    def add_result(self, call_id: str, content: str | Sequence[Block], *, is_error: bool) -> None:
         """The result of one open call; ``ValueError`` where the call is not open."""
         if self._calls.get(call_id, b"") is not None:
             raise ValueError(f"call {call_id!r} is not open")
@@ -85,6 +85,18 @@ class History:
             self._append(message)
             self._calls, self._texts = {}, ()
 
+    def leave_out_pause(self) -> None:
+        """Drops the paused assistant messages at the end: a person's text goes on without them.
+
+        The one exception to append-only. Nothing that follows can have been bound to them.
+        """
+        if self._paused_from is None:
+            return
+        del self._sealed[self._paused_from :]
+        self._hash = hashlib.sha256(self._sealed)
+        self._paused_from, self._server_tools = None, frozenset()
+        self._place((*self._waiting_texts, *self._texts))
+
     # -- what can be asked of it
 
     @property
@@ -96,6 +108,11 @@ class History:
     def has_text_to_send(self) -> bool:
         """Whether a person's text has not been sent yet."""
         return bool(self._texts or self._waiting_texts)
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether a text that joins now is sent with the next request, and not only after it."""
+        return not self._results_only and self._paused_from is None
 
     @property
     def size(self) -> int:
@@ -127,8 +144,7 @@ class History:
         self._hash.update(piece)
 
     def _place(self, texts: tuple[bytes, ...]) -> None:
-        held = self._results_only or self._paused_from is not None
-        self._texts, self._waiting_texts = ((), texts) if held else (texts, ())
+        self._texts, self._waiting_texts = (texts, ()) if self.takes_text else ((), texts)
 
     def _piece(self, message: bytes) -> bytes:
         """The message as it follows what was sent."""

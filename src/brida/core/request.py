@@ -19,8 +19,11 @@ class Head:
     encoded: bytes
 
     @classmethod
-    def of(cls, started: Started) -> "Head":
-        """The head of the run that ``started`` describes; empty parts are left out."""
+    def of(cls, started: Started, *, closing: bool = False) -> "Head":
+        """The head of the run that ``started`` describes; empty parts are left out.
+
+        ``closing``: that of a closing reply, which has the same tools and may use none of them.
+        """
         parts: dict[str, object] = {
             "model": started.model,
             "system": started.system,
@@ -28,7 +31,11 @@ class Head:
             "stop_sequences": started.stop_sequences,
         }
         given = {name: value for name, value in parts.items() if value}
-        return cls(started.model, encode({**given, **(started.extra or {})})[:-1])
+        body = {**given, **(started.extra or {})}
+        if closing:
+            body.pop("tool_choice", None)
+            body |= {"tool_choice": {"type": "none"}} if started.tools else {}
+        return cls(started.model, encode(body)[:-1])
 
 
 @dataclass(frozen=True, slots=True)

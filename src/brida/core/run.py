@@ -7,66 +7,30 @@ again. Whatever is decided here becomes an event, so the state alone, folded fro
 has been settled.
 """
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from brida.core import wording
-from brida.core.encoding import encode
+from brida.core.decisions import Env, decide
 from brida.core.events import (
+    ANSWER_TOOL,
     Asked,
     CallStarted,
+    Checked,
+    Closing,
     Closure,
     Decided,
     Event,
     Fault,
-    Impact,
     Question,
     Sent,
     Stopped,
     TurnStarted,
-    Verdict,
 )
-from brida.core.policy import Policy
-from brida.core.request import Request
+from brida.core.request import Head, Request
 from brida.core.state import Call, Phase, State
 from brida.core.stops import Stop
-from brida.core.valves import MAX_WAIT, Gates, Limits, ask
-from brida.core.wording import Say
-
-
-class Tool(Protocol):
-    """What the core asks of a tool: what it can do, and what it says of a call's arguments."""
-
-    @property
-    def impact(self) -> Impact: ...
-    @property
-    def impact_declared(self) -> bool: ...
-    def problems(self, arguments: Mapping[str, object], say: Say) -> tuple[str, ...]:
-        """What is wrong with the arguments, one text a field; empty where nothing is."""
-        ...
-
-    def asks_anyway(self, arguments: Mapping[str, object], say: Say) -> str | None:
-        """Why this call needs a person's answer whatever the rules allow; None where it does not."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Env:
-    """What the decisions of a run are made with. Nothing of it is in the state.
-
-    ``on_ask``: whether somebody is there to answer; where nobody is, what needs an answer is declined.
-    ``yes_to``: tools whose questions are answered yes in advance; never against a deny rule.
-    """
-
-    limits: Limits
-    tools: Mapping[str, Tool] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
-    gates: Gates = field(default_factory=lambda: Gates.of(Limits()))
-    say: Say = wording.english
-    on_ask: Literal["ask", "decline"] = "ask"
-    yes_to: frozenset[str] = frozenset()
+from brida.core.valves import CLOSING_STOPS, MAX_WAIT, ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +57,7 @@ class Ask:
     """Put these questions to a person; each answer is an event of its own."""
 
     questions: tuple[Question, ...]
-    events: tuple[Event, ...]
+    events: tuple[Asked, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +100,15 @@ def next_step(state: State, env: Env) -> Step:
         return Done(state.stop)
     if state.ending is not None:
         return _end(state, env, state.ending)
+    if state.closing is not None and state.phase is Phase.READY:
+        return _closing_reply(state, env, state.closing)
     if state.fault is not None:
         return _try_again(state, env, state.fault)
     match state.phase:
         case Phase.TURN:
             return _turn(state, env) if state.turn_open else _open_turn(state, env)
+        case Phase.CHECK:
+            return Note((Checked(state.at, _wrong_answer(state, env)),))
         case Phase.READY:
             return _send(state, env)
         case _:
@@ -177,6 +145,24 @@ def _model_error(fault: Fault, state: State, wait: float) -> Stop:
     return Stop("model_error", facts | {name: value for name, value in known.items() if value is not None})
 
 
+def _closing_reply(state: State, env: Env, stop: Stop) -> Step:
+    """One attempt at one more reply, with the same tools, none of which it may call."""
+    size = env.limits.closing_reply
+    if size is None or state.closing_requests or ask(env.gates.between, state):
+        return _end(state, env, stop)
+    sent = Sent(state.at, 1, size, state.history.digest())
+    request = Request(Head.of(state.started, closing=True), size, state.history.encoded())
+    return Send(request, (sent,), _seconds_left(state, env))
+
+
+def _wrong_answer(state: State, env: Env) -> str:
+    """What is wrong with the answer that would complete the run; empty where nothing is."""
+    if state.started.answer == "tool":
+        return wording.answer_missing(env.say, ANSWER_TOOL)
+    problems = env.check_answer(state.text, env.say) if env.check_answer else ()
+    return wording.answer_wrong(env.say, problems) if problems else ""
+
+
 def _seconds_left(state: State, env: Env) -> float | None:
     return None if env.limits.deadline is None else max(0.0, env.limits.deadline - state.elapsed)
 
@@ -193,7 +179,7 @@ def _open_turn(state: State, env: Env) -> Step:
 def _turn(state: State, env: Env) -> Step:
     """Decide all, then run: no call starts while another of its turn waits for its decision."""
     waiting = state.waiting
-    verdicts = [_decide(call, state, env) for call in waiting]
+    verdicts = [decide(call, state, env) for call in waiting]
     if wrong := next((v for v in verdicts if isinstance(v, Stop)), None):
         return _end(state, env, wrong)
     if decided := tuple(v for v in verdicts if isinstance(v, Decided)):
@@ -202,7 +188,7 @@ def _turn(state: State, env: Env) -> Step:
         return _end(state, env, stop)
     if waiting:
         questions = tuple(v for v in verdicts if isinstance(v, Question))
-        fresh = tuple(q for q, call in zip(questions, waiting, strict=True) if not call.question_put)
+        fresh = tuple(q for q, call in zip(questions, waiting, strict=True) if call.question is None)
         return Ask(questions, (Asked(state.at, fresh),) if fresh else ())
     group = _next_group(state)
     return Execute(group, tuple(CallStarted(state.at, c.asked.id) for c in group), _seconds_left(state, env))
@@ -224,73 +210,29 @@ def _next_group(state: State) -> tuple[Call, ...]:
     return tuple(group)
 
 
-# -- decisions
-
-
-def _decide(call: Call, state: State, env: Env) -> Decided | Question | Stop:
-    """The call gate: deny by name, known tool, schema, policy, approval; the first that settles it."""
-    asked, tool = call.asked, env.tools.get(call.asked.tool)
-
-    def decided(verdict: Verdict, rule: str, text: str = "") -> Decided:
-        return Decided(state.at, asked.id, verdict, rule, asked.digest, text)
-
-    if rule := env.policy.denies(asked.tool):
-        return decided("denied", rule, wording.denied(env.say, asked.tool))
-    if tool is None:
-        return decided("unknown_tool", "known tools", wording.unknown_tool(env.say, asked.tool, env.tools))
-    try:
-        problems = tool.problems(asked.arguments, env.say)
-        raised = None if problems else tool.asks_anyway(asked.arguments, env.say)
-    except Exception as error:
-        facts = {"where": f"tool {asked.tool}", "error": f"{type(error).__name__}: {error}"}
-        return Stop("configuration_error", facts)
-    if problems:
-        return decided("invalid", "schema", wording.invalid(env.say, asked.tool, problems))
-    tier, rule = env.policy.decide(asked.tool, impact=tool.impact, declared=tool.impact_declared)
-    if tier == "deny":
-        return decided("denied", rule, wording.denied(env.say, asked.tool))
-    if tier == "allow" and raised is None and call.answer is None:
-        return decided("allow", rule)
-    if settled := _approval(call, state, env, decided, raised):
-        return settled
-    shown = json.loads(encode(asked.arguments))  # a copy: whoever is asked cannot change what runs
-    return Question(
-        asked.id, asked.tool, shown, asked.digest, tool.impact, raised or rule, raised is not None
-    )
-
-
-def _approval(
-    call: Call, state: State, env: Env, decided: Callable[..., Decided], raised: str | None
-) -> Decided | None:
-    """What answers a question: an answer to this very call, one given in advance, or that nobody is there."""
-    asked, answer = call.asked, call.answer
-    if answer is not None and answer.allow:
-        return decided("allow", f"answered by {answer.by}")
-    if answer is not None:
-        return decided(
-            "declined", f"answered by {answer.by}", wording.declined(env.say, asked.tool, answer.reason)
-        )
-    if asked.tool in env.yes_to:
-        return decided("allow", f"--yes-to {asked.tool}")
-    if asked.tool in state.session_allows and raised is None:
-        return decided("allow", "allowed this session")
-    if env.on_ask == "decline":
-        return decided("declined", "nobody there", wording.nobody_there(env.say, asked.tool))
-    return None
-
-
 # -- endings
 
 
-def _end(state: State, env: Env, stop: Stop) -> Done:
-    """Ends the run: every call that is still open gets a result, so that the history is whole."""
+def _end(state: State, env: Env, stop: Stop) -> Done | Note:
+    """Ends the run: every call that is still open gets a result, so that the history is whole.
+
+    Where a limit of turns or of the budget ends it, one more reply may be asked for first.
+    """
     closed = tuple(
-        Closure(call_id, _closing(call_id, state, env, stop)) for call_id in state.history.open_calls
+        Closure(call_id, _closure(call_id, state, env, stop)) for call_id in state.history.open_calls
     )
+    if _asks_for_closing_reply(state, env, stop):
+        return Note((Closing(state.at, stop, closed, wording.closing_request(env.say, stop)),))
     return Done(stop, (Stopped(state.at, stop, closed),))
 
 
-def _closing(call_id: str, state: State, env: Env, stop: Stop) -> str:
+def _asks_for_closing_reply(state: State, env: Env, stop: Stop) -> bool:
+    wanted = env.limits.closing_reply is not None and stop.kind in CLOSING_STOPS and state.closing is None
+    possible = state.history.takes_text and state.requests < env.limits.requests
+    return wanted and possible and ask(env.gates.between, state) is None
+
+
+def _closure(call_id: str, state: State, env: Env, stop: Stop) -> str:
     call = state.calls.get(call_id)
     if call is not None and call.started:
         return wording.outcome_unknown(env.say)

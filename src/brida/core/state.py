@@ -6,23 +6,32 @@ replaced as a whole, so that a state can be copied at the price of its history.
 """
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
+from brida.core.encoding import encode
 from brida.core.events import (
+    ANSWER_TOOL,
     Answered,
     Asked,
     CallFinished,
     CallStarted,
+    Checked,
+    Closing,
+    Closure,
     Decided,
     Declaration,
+    Edited,
     Event,
     Fault,
     Lost,
+    Question,
     Received,
     Reply,
+    Resumed,
     Said,
     Sent,
     Started,
@@ -35,7 +44,7 @@ from brida.core.history import History
 from brida.core.request import Head
 from brida.core.stops import Stop
 from brida.core.transitions import Action, ModelCall, Row, classify, look_up, text_of
-from brida.core.usage import Usage, read_partial_usage, read_usage
+from brida.core.usage import TOKENS, Usage, read_partial_usage, read_usage
 
 PAST_TURNS: Final = 8
 """How many turns are remembered for the question of progress: two whole periods of the longest cycle."""
@@ -47,19 +56,31 @@ class Phase(Enum):
     READY = "the next request can be sent"
     IN_FLIGHT = "an attempt has left"
     TURN = "the calls of a reply wait for their decisions or their results"
+    CHECK = "a reply that would complete the run waits to be checked"
     OVER = "nothing more will be sent"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the turn and what became of it so far."""
+    """One call of the turn and what became of it so far.
+
+    ``asked`` is what the model asked for; ``runs`` is what would run: the same, unless a person changed
+    the arguments, ``edits`` times so far.
+    """
 
     asked: ModelCall
-    question_put: bool = False
+    edited: ModelCall | None = None
+    edits: int = 0
+    question: Question | None = None
     answer: Answered | None = None
     decision: Decided | None = None
     started: bool = False
     finished: CallFinished | None = None
+
+    @property
+    def runs(self) -> ModelCall:
+        """The call as it would run."""
+        return self.edited or self.asked
 
     @property
     def allowed(self) -> bool:
@@ -85,8 +106,9 @@ class State:
 
     Counted: ``turns`` whose calls were decided, ``requests`` (the attempts of one count once),
     ``attempts`` of the request under way and the seconds it has ``waited`` between them, ``calls_seen``
-    in those turns, ``pauses``, ``malformed`` replies in a row. ``elapsed`` is in seconds and leaves out
-    the time spent waiting for a person. ``usage`` is the sum over all attempts, in tokens.
+    in those turns, ``pauses``, ``malformed`` replies in a row, ``closing_requests``, ``wrong_answers``.
+    ``elapsed`` is in seconds and leaves out the time spent waiting for a person. They are those of the
+    last text that a person gave; ``usage`` is the sum over all attempts of the session, in tokens.
     """
 
     def __init__(self, started: Started) -> None:
@@ -95,22 +117,34 @@ class State:
         self.tools: Mapping[str, Declaration] = {tool.name: tool for tool in started.tools}
         self.history = History(started.messages)
         self.at = started.at
-        self.elapsed = 0.0
         self.phase = Phase.READY
         self.max_tokens = started.max_tokens
         self.request_bytes = 0
-        self.turns = self.requests = self.attempts = self.calls_seen = self.pauses = self.malformed = 0
-        self.waited = 0.0
         self.usage = Usage()
-        self.text = self.paused_text = ""
+        self.tokens_before = 0
+        self.stop: Stop | None = None
+        self.session_allows: frozenset[str] = frozenset()
+        self._begin_again()
+        self._begin_afresh()
+
+    def _begin_again(self) -> None:
+        """Nothing is under way."""
+        self.attempts, self.waited, self.malformed = 0, 0.0, 0
         self.fault: Fault | None = None
         self.ending: Stop | None = None
-        self.stop: Stop | None = None
+        self.closing: Stop | None = None
         self.stop_requested: Stop | None = None
         self.calls: Mapping[str, Call] = {}
         self.turn_open = False
         self.past: tuple[PastTurn, ...] = ()
-        self.session_allows: frozenset[str] = frozenset()
+        self.closing_requests = self.wrong_answers = 0
+
+    def _begin_afresh(self) -> None:
+        """A person has given a new text: what is counted for one begins at nothing."""
+        self.elapsed = 0.0
+        self.turns = self.requests = self.calls_seen = self.pauses = 0
+        self.text = self.paused_text = ""
+        self.answer: Mapping[str, object] | None = None
         self.declined: tuple[ModelCall, ...] = ()
         self.denied: tuple[ModelCall, ...] = ()
         self.failed_calls: tuple[ModelCall, ...] = ()
@@ -125,8 +159,8 @@ class State:
     def apply(self, event: Event) -> None:
         """Learns one event. Raises ``ValueError`` where the event cannot follow what is known."""
         kind = type(event)
-        over = self.stop is not None and kind is not StopRequested
-        if over or self.phase is not _PHASES.get(kind, self.phase):
+        over = self.stop is not None and kind not in (StopRequested, Resumed)
+        if over or (kind is Resumed and self.stop is None) or self.phase is not _PHASES.get(kind, self.phase):
             raise ValueError(f"{kind.__name__} cannot follow here: {self.phase.value}")
         if not self._waits_for_person:
             self.elapsed += max(0.0, event.at - self.at)
@@ -141,7 +175,12 @@ class State:
     @property
     def questions(self) -> tuple[Call, ...]:
         """The calls that were put to a person and have no answer yet."""
-        return tuple(call for call in self.waiting if call.question_put and call.answer is None)
+        return tuple(call for call in self.waiting if call.question and call.answer is None)
+
+    @property
+    def tokens_used(self) -> int:
+        """What the token budget has paid so far: all of the session, since the budget was last renewed."""
+        return TOKENS(self.usage) - self.tokens_before
 
     @property
     def signature(self) -> tuple[tuple[str, str], ...]:
@@ -159,7 +198,9 @@ class State:
         self.past = ()
 
     def _sent(self, event: Sent) -> None:
-        if not self.attempts:
+        if self.closing:
+            self.closing_requests += 1
+        elif not self.attempts:
             self.requests += 1
         self.attempts = event.attempt
         self.phase = Phase.IN_FLIGHT
@@ -175,6 +216,11 @@ class State:
             self.text = self.paused_text + text
         kind, calls = classify(reply.content, self.history.used_ids)
         row = look_up(reply.stop_reason, kind)
+        if self.closing:
+            self.phase, self.ending = Phase.OVER, self.closing
+            if row.keep and kind == "text" and row.action is Action.END:
+                self.history.append_reply(reply.content)
+            return
         self.malformed = self.malformed + 1 if row.action is Action.REPEAT else 0
         if row.keep:
             resumes = row.action is Action.RESUME
@@ -198,6 +244,8 @@ class State:
                 return Phase.READY, None
             case _ if row.stop == "completed" and self.history.has_text_to_send:
                 return Phase.READY, None  # a text that had to wait has not been heard yet
+            case _ if row.stop == "completed" and self.started.answer:
+                return Phase.CHECK, None
             case _:
                 return Phase.OVER, Stop(row.stop, _detail(row.stop, reply, self))
 
@@ -217,18 +265,28 @@ class State:
 
     def _asked(self, event: Asked) -> None:
         for question in event.questions:
-            self._change(question.call_id, question_put=True)
+            self._change(question.call_id, question=question)
 
     def _answered(self, event: Answered) -> None:
-        call = self._call(event.call_id)
-        if call.asked.digest != event.digest:
-            raise ValueError(f"digest: the answer for call {event.call_id!r} was given for other arguments")
+        call = self._shown(event.call_id, event.digest)
         self._change(event.call_id, answer=event)
         if event.session and event.allow:
             self.session_allows |= {call.asked.tool}
 
+    def _edited(self, event: Edited) -> None:
+        call = self._shown(event.call_id, event.digest)
+        edited = call.asked.with_arguments(event.arguments)
+        self._change(event.call_id, edited=edited, edits=call.edits + 1, question=None)
+
+    def _shown(self, call_id: str, digest: str) -> Call:
+        """The call, where what a person said of it was said of what would run."""
+        call = self._call(call_id)
+        if call.decision or call.runs.digest != digest:
+            raise ValueError(f"digest: the answer for call {call_id!r} was given for other arguments")
+        return call
+
     def _decided(self, event: Decided) -> None:
-        if self._call(event.call_id).decision or self._call(event.call_id).asked.digest != event.digest:
+        if self._call(event.call_id).decision or self._call(event.call_id).runs.digest != event.digest:
             raise ValueError(f"call {event.call_id!r} is decided already, or has other arguments")
         asked = self._change(event.call_id, decision=event).asked
         if event.verdict == "allow":
@@ -252,20 +310,48 @@ class State:
         self.history.add_result(event.call_id, event.content, is_error=event.outcome != "ok")
         if event.outcome != "ok":
             self.failed_calls += (call.asked,)
+        elif self.started.answer == "tool" and call.asked.tool == ANSWER_TOOL:
+            self.answer = self.answer or call.runs.arguments
         self._close_turn()
+
+    def _checked(self, event: Checked) -> None:
+        self.wrong_answers += bool(event.text)
+        if event.text and self.wrong_answers == 1:
+            self.history.add_text(event.text)
+            self.phase = Phase.READY
+            return
+        wrong = Stop("malformed_reply", {"stop_reason": "end_turn", "error": event.text})
+        self.phase, self.ending = Phase.OVER, wrong if event.text else Stop("completed")
 
     def _stop_was_requested(self, event: StopRequested) -> None:
         self.stop_requested = self.stop_requested or event.stop
 
+    def _closing(self, event: Closing) -> None:
+        self._close_open_calls(event.closed)
+        self.history.add_text(event.text)
+        self.attempts, self.fault, self.closing, self.phase = 0, None, event.stop, Phase.READY
+
     def _stopped(self, event: Stopped) -> None:
-        open_calls = self.history.open_calls
-        self.not_run = tuple(
-            call.asked for call in self.calls.values() if call.asked.id in open_calls and not call.started
-        )
-        for closure in event.closed:
-            self.history.add_result(closure.call_id, closure.text, is_error=True)
+        self._close_open_calls(event.closed)
         self.stop = event.stop
         self.phase = Phase.OVER
+
+    def _close_open_calls(self, closed: Iterable[Closure]) -> None:
+        open_calls = self.history.open_calls
+        self.not_run += tuple(
+            call.asked for call in self.calls.values() if call.asked.id in open_calls and not call.started
+        )
+        for closure in closed:
+            self.history.add_result(closure.call_id, closure.text, is_error=True)
+
+    def _resumed(self, event: Resumed) -> None:
+        self.stop, self.phase = None, Phase.READY
+        self._begin_again()
+        if event.afresh:
+            self._begin_afresh()
+            self.history.leave_out_pause()
+        if event.new_budget:
+            self.tokens_before = TOKENS(self.usage)
 
     # -- how a turn is kept
 
@@ -285,11 +371,14 @@ class State:
         turn = PastTurn(self.signature, tuple(sorted(self._result(call) for call in self.calls.values())))
         self.past = (*self.past[1 - PAST_TURNS :], turn)
         self.phase = Phase.READY
+        if self.answer is not None:
+            self.phase, self.ending = Phase.OVER, Stop("completed")
 
     def _result(self, call: Call) -> tuple[str, str, str]:
         """What a call brought, for comparing turns; what a volatile tool returned is left out."""
         declared = self.tools.get(call.asked.tool)
         heard = call.finished.content if call.finished else call.decision.text if call.decision else ""
+        heard = heard if isinstance(heard, str) else hashlib.sha256(encode(heard)).hexdigest()
         return call.asked.tool, call.asked.canonical, "" if declared and declared.volatile else heard
 
 
@@ -313,7 +402,8 @@ def _detail(kind: str, reply: Reply, state: State) -> dict[str, object]:
 _PHASES: Final[Mapping[type, Phase]] = {
     **dict.fromkeys((Sent, Waited), Phase.READY),
     **dict.fromkeys((Received, Lost), Phase.IN_FLIGHT),
-    **dict.fromkeys((TurnStarted, Asked, Answered, Decided, CallStarted, CallFinished), Phase.TURN),
+    **dict.fromkeys((TurnStarted, Asked, Answered, Edited, Decided, CallStarted, CallFinished), Phase.TURN),
+    Checked: Phase.CHECK,
 }
 """Where the loop must stand for an event to follow; any other event may come while the run goes on."""
 
@@ -326,11 +416,15 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     TurnStarted: State._turn_started,
     Asked: State._asked,
     Answered: State._answered,
+    Edited: State._edited,
     Decided: State._decided,
     CallStarted: State._call_started,
     CallFinished: State._call_finished,
+    Checked: State._checked,
     StopRequested: State._stop_was_requested,
+    Closing: State._closing,
     Stopped: State._stopped,
+    Resumed: State._resumed,
 }
 
 

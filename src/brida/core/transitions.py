@@ -86,6 +86,10 @@ class ModelCall:
     canonical: str
     digest: str
 
+    def with_arguments(self, arguments: Mapping[str, object]) -> "ModelCall":
+        """The same call with other arguments."""
+        return ModelCall(self.id, self.tool, arguments, canonical(arguments), digest(self.tool, arguments))
+
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -12,7 +12,6 @@ from typing import Final, Literal, TypeAlias
 
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.core.usage import TOKENS
 
 Valve: TypeAlias = Callable[[State], Stop | None]
 GateName: TypeAlias = Literal["request", "turn", "between"]
@@ -24,6 +23,9 @@ MAX_WAIT: Final = 120.0
 """Seconds that the waits between the attempts of one request may take together."""
 
 LONGEST_CYCLE: Final = 4
+
+CLOSING_STOPS: Final = frozenset(("max_turns", "token_budget", "cost_budget"))
+"""The stops after which a closing reply may be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Limits:
     starts. ``max_pauses``: paused replies sent back. ``max_tokens_total``: tokens, input (prompt cache
     included) plus output, of all requests together. ``deadline``: seconds, not counting the time spent
     waiting for a person. ``no_progress``: whether a run that walks in place is stopped.
+    ``closing_reply``: tokens of one more reply that is asked for when the turns or the tokens are used up,
+    held back from ``max_tokens_total``; None asks for none.
     ``max_cost`` is refused until prices exist. A value that makes no sense raises ``ValueError``.
     """
 
@@ -49,9 +53,10 @@ class Limits:
     max_cost: float | None = None
     deadline: float | None = None
     no_progress: bool = True
+    closing_reply: int | None = None
 
     def __post_init__(self) -> None:
-        smallest = {"max_requests": 1, "max_attempts": 1, "max_tokens_total": 1}
+        smallest = {"max_requests": 1, "max_attempts": 1, "max_tokens_total": 1, "closing_reply": 1}
         for name in (
             "max_turns",
             "max_requests",
@@ -59,6 +64,7 @@ class Limits:
             "max_calls",
             "max_pauses",
             "max_tokens_total",
+            "closing_reply",
         ):
             value, least = getattr(self, name), smallest.get(name, 0)
             if value is None and name not in ("max_turns", "max_attempts"):
@@ -71,6 +77,11 @@ class Limits:
             raise ValueError(f"deadline: expected a number of seconds above 0, got {self.deadline!r}")
         if not isinstance(self.no_progress, bool):
             raise ValueError(f"no_progress: expected True or False, got {self.no_progress!r}")
+        if self.max_tokens_total is not None and (self.closing_reply or 0) >= self.max_tokens_total:
+            raise ValueError(
+                f"closing_reply: {self.closing_reply} tokens leave nothing of max_tokens_total, which is "
+                f"{self.max_tokens_total}"
+            )
 
     @property
     def requests(self) -> int:
@@ -126,16 +137,19 @@ class MaxPauses:
 class TokenBudget:
     """Stops a run that has used ``limit`` tokens, before the next request and before the next turn.
 
-    A threshold, not a ceiling: the last reply may pass it, and a final answer above it still counts.
+    ``held_back``: tokens of it that are kept for the closing reply. A threshold, not a ceiling: the last
+    reply may pass it, and a final answer above it still counts.
     """
 
     limit: int
+    held_back: int = 0
 
     def __call__(self, state: State) -> Stop | None:
-        used = TOKENS(state.usage)
-        if used < self.limit:
+        used = state.tokens_used
+        if used < self.limit - self.held_back:
             return None
-        return Stop.limit("token_budget", limit=self.limit, used=used)
+        held = {"held_back": self.held_back} if self.held_back else {}
+        return Stop.limit("token_budget", limit=self.limit, used=used, **held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +233,8 @@ class Gates:
         always: tuple[Valve, ...] = (Requested(),)
         if limits.deadline is not None:
             always += (Deadline(limits.deadline),)
-        budget = () if limits.max_tokens_total is None else (TokenBudget(limits.max_tokens_total),)
+        total, held_back = limits.max_tokens_total, limits.closing_reply or 0
+        budget = () if total is None else (TokenBudget(total, held_back),)
         pauses = () if limits.max_pauses is None else (MaxPauses(limits.max_pauses),)
         calls = () if limits.max_calls is None else (MaxCalls(limits.max_calls),)
         progress = (NoProgress(),) if limits.no_progress else ()

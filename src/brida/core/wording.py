@@ -70,6 +70,10 @@ def nobody_there(say: Say, tool: str) -> str:
 
 def did_not_run(say: Say, stop: Stop) -> str:
     """A call that was still open when the run stopped, and had not been started."""
+    return say("did not run: {reason}", reason=_reason(say, stop))
+
+
+def _reason(say: Say, stop: Stop) -> str:
     reasons = {
         "max_turns": say("turn limit"),
         "max_requests": say("request limit"),
@@ -82,9 +86,41 @@ def did_not_run(say: Say, stop: Stop) -> str:
         "interrupted": say("interrupted"),
         "malformed_reply": say("the reply did not stop for its calls"),
     }
-    return say("did not run: {reason}", reason=reasons.get(stop.kind) or say("the run stopped"))
+    return reasons.get(stop.kind) or say("the run stopped")
 
 
 def outcome_unknown(say: Say) -> str:
     """A call that had been started when the run stopped, and whose result never came."""
     return say("outcome unknown: the call was started, and nobody knows whether it took effect")
+
+
+def edited(say: Say, tool: str, changed: str, left_out: str) -> str:
+    """A call whose arguments a person changed before it ran: the new ones as JSON, and those left out."""
+    texts = [say("A person changed the arguments of {tool} before it ran.", tool=tool)]
+    texts += [say("It ran with {arguments}.", arguments=changed)] if changed else []
+    texts += [say("It ran without {names}.", names=left_out)] if left_out else []
+    return " ".join(texts)
+
+
+def changed_too_often(say: Say, tool: str) -> str:
+    """A call whose arguments were changed again and again and never approved."""
+    return declined(say, tool, say("its arguments were changed too often"))
+
+
+def closing_request(say: Say, stop: Stop) -> str:
+    """What the model is told when its turns or its tokens are used up."""
+    return say(
+        "This run ends here: {reason}. No tool can be called any more. Say in a few sentences what you have "
+        "found and done so far, and what is left to do.",
+        reason=_reason(say, stop),
+    )
+
+
+def answer_missing(say: Say, tool: str) -> str:
+    """A reply that ended without the structured answer."""
+    return say("The answer is still missing. Give it by calling {tool}.", tool=tool)
+
+
+def answer_wrong(say: Say, problems: Iterable[str]) -> str:
+    """A structured answer that does not fit its schema."""
+    return say("The answer does not fit its schema: {problems}. Give it again.", problems="; ".join(problems))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from brida.core.events import Fault, Reply
@@ -33,6 +33,9 @@ from brida.models.anthropic_stream import (
     shorten_error,
 )
 from brida.models.base import OnDelta
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 STALL: Final = 600.0
@@ -61,8 +64,10 @@ class AnthropicModel:
     ``name``: the model, as the server knows it. ``base_url``: the server, else ``ANTHROPIC_BASE_URL``,
     else Anthropic's; one that is not Anthropic's needs no key. ``api_key``: else what the SDK finds.
     ``client``: an async client of the SDK to use as it is (Bedrock, Vertex, Foundry, your own).
-    ``stream``: whether replies stream. ``timeout``: seconds of silence after which an attempt is given
-    up. ``max_output_tokens``: the model's own limit of a reply, where you know it.
+    ``takes_images``, ``structured_output``: whether the model can be shown images, and be held to a JSON
+    schema; by default what Anthropic's own can, and no other. ``stream``: whether replies stream.
+    ``timeout``: seconds of silence after which an attempt is given up. ``max_output_tokens``: the model's
+    own limit of a reply, where you know it.
 
     Usable in several event loops, also at once: each has connections of its own, which end with
     :meth:`close` or, where that is forgotten, with the loop. A setting that makes no sense raises
@@ -79,6 +84,8 @@ class AnthropicModel:
         stream: bool = True,
         timeout: float = STALL,
         max_output_tokens: int | None = None,
+        takes_images: bool | None = None,
+        structured_output: bool | None = None,
     ) -> None:
         if not name.strip():
             raise ConfigurationError("model: expected the name of a model, got a blank one")
@@ -94,6 +101,9 @@ class AnthropicModel:
         given = base_url if base_url is not None else os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC
         self._url = ANTHROPIC if client is not None else _checked_url(given)
         self._api_key = api_key or None
+        own = client is None and _is_anthropic(self._url)
+        self.takes_images = own if takes_images is None else takes_images
+        self.structured_output = own if structured_output is None else structured_output
         self._given = client
         self._stream = stream
         self._timeout = timeout
@@ -114,6 +124,23 @@ class AnthropicModel:
     def preload(self) -> None:
         """Imports the SDK in a thread, while the rest is set up."""
         _importing()
+
+    def answer_fields(
+        self, output: "type[BaseModel]", extra: Mapping[str, object]
+    ) -> Mapping[str, object] | None:
+        """``extra`` with what makes the reply JSON that fits ``output``.
+
+        None where the model cannot be held to a schema, or the SDK cannot write it as the API wants it.
+        """
+        if not self.structured_output:
+            return None
+        try:
+            schema = _importing().result().transform_schema(output)
+        except (ImportError, AttributeError, TypeError, ValueError):
+            return None
+        given = extra.get("output_config")
+        config = dict(given) if isinstance(given, Mapping) else {}
+        return {**extra, "output_config": {**config, "format": {"type": "json_schema", "schema": schema}}}
 
     async def complete(self, request: Request, on_delta: OnDelta) -> Reply:
         """One attempt. Cancelling it closes the connection. What ``on_delta`` raises passes through.

@@ -9,20 +9,25 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
+from brida.core.encoding import Block
 from brida.core.events import CallOutcome
 from brida.core.state import Call
-from brida.core.wording import Say
+from brida.core.wording import Say, edited
 from brida.runtime.attention import Attention, Urgency
 from brida.runtime.threads import run_in_daemon_thread
 from brida.tools.context import CallContext, call_context
 from brida.tools.declare import Tool
 from brida.tools.output import describe_error, render
+from brida.tools.text import clean, cut
 
 NOT_CALLED: Final = object()
+
+SMALLEST: Final = 64
+"""Bytes that a result has at least, however much is said before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +39,37 @@ class CallResult:
     """
 
     outcome: CallOutcome
-    content: str
+    content: str | tuple[Block, ...]
     interrupted: bool = False
     out_of_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRunner:
-    """Runs calls for one run. ``limit`` is the size a result may have, in bytes of UTF-8."""
+    """Runs calls for one run. ``limit`` is the size a result may have, in bytes of UTF-8.
+
+    ``takes_images``: whether the model can be shown images.
+    """
 
     run_id: str
     say: Say
     attention: Attention
     yes_to: frozenset[str]
+    takes_images: bool = False
 
     async def run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
         """Runs the call and gives its result; at most ``tool.timeout`` seconds, or until the deadline."""
-        approved = call.answer is not None or tool.name in self.yes_to
-        context = CallContext(
-            call.asked.id, tool.name, self.run_id, self.say, result_limit=limit, approved=approved
-        )
+        if call.edited is None:
+            return await self._run(tool, call, limit=limit, seconds_left=seconds_left)
+        notice = cut(_what_changed(call, self.say), limit // 2, self.say)
+        rest = max(limit - len(notice.encode()) - 1, SMALLEST)
+        result = await self._run(tool, call, limit=rest, seconds_left=seconds_left)
+        if isinstance(result.content, str):
+            return replace(result, content=f"{notice}\n{result.content}")
+        return replace(result, content=({"type": "text", "text": notice}, *result.content))
+
+    async def _run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
+        context = self._context(tool, call, limit)
         work = asyncio.ensure_future(self._work(tool, call, context, limit))
         seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
         reason = await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)
@@ -64,10 +80,24 @@ class ToolRunner:
         words = self._unfinished(tool, reason, late=late, ended=work.done() and tool.is_async)
         return CallResult("unknown", words, out_of_time=late)
 
+    def _context(self, tool: Tool, call: Call, limit: int) -> CallContext:
+        """What the tool may know. An approval is bound to what was shown; one given in advance is not."""
+        shown = call.question if call.answer is not None else None
+        return CallContext(
+            call.asked.id,
+            tool.name,
+            self.run_id,
+            self.say,
+            result_limit=limit,
+            approved=call.answer is not None or tool.name in self.yes_to,
+            basis=None if shown is None else shown.basis,
+            takes_images=self.takes_images,
+        )
+
     async def _work(self, tool: Tool, call: Call, context: CallContext, limit: int) -> CallResult:
         try:
             with call_context(context):
-                arguments = tool.bind(json.loads(call.asked.canonical))  # what the digest is of
+                arguments = tool.bind(json.loads(call.runs.canonical))  # what the digest is of
                 if tool.is_async:
                     value = await cast("Awaitable[object]", tool.function(**arguments))
                     return await self._rendered(tool, value, limit)
@@ -123,6 +153,14 @@ class ToolRunner:
         if ended:
             return self.say("{why}; it was cancelled, outcome unknown", why=why)
         return self.say("{why}; it may still be running, outcome unknown", why=why)
+
+
+def _what_changed(call: Call, say: Say) -> str:
+    before, after = call.asked.arguments, call.runs.arguments
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    shown = json.dumps(changed, ensure_ascii=False, separators=(",", ":")) if changed else ""
+    left_out = ", ".join(name for name in before if name not in after)
+    return edited(say, call.asked.tool, clean(shown), clean(left_out))
 
 
 async def call_hook(hook: Callable[..., object], *arguments: object) -> object:

@@ -6,37 +6,42 @@ waits for.
 """
 
 import asyncio
+import json
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, cast
 
-from brida.approval.answers import Answer, Approver, checked
-from brida.core.encoding import encode
+from brida.approval.answers import Answer, Approver, Overview, checked
+from brida.core.decisions import Env
+from brida.core.encoding import digest, encode
 from brida.core.events import (
     Answered,
+    Asked,
     CallFinished,
+    Edited,
     Event,
     Fault,
     Lost,
     Question,
     Received,
     Reply,
+    Resumed,
     Said,
     Started,
     StopRequested,
     Waited,
 )
-from brida.core.run import Ask, Done, Env, Execute, Note, Send, Step, Wait, next_step
-from brida.core.state import Call, State
+from brida.core.run import Ask, Done, Execute, Note, Send, Step, Wait, next_step
+from brida.core.state import Call, State, fold
 from brida.core.stops import Stop
 from brida.errors import ConfigurationError, ModelFault
 from brida.models.base import Delta, Model
 from brida.runtime.attention import Attention, Reason, Urgency
 from brida.runtime.calls import ToolRunner, call_hook
-from brida.runtime.outcome import Outcome
+from brida.runtime.outcome import Outcome, T
 from brida.tools.declare import Tool
 from brida.tools.output import share
 from brida.tools.text import clean
@@ -55,9 +60,13 @@ def wall_clock() -> Callable[[], float]:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a driver needs for one run: where it starts, what decides, and what does the work."""
+    """What a driver needs for one run: where it starts, what decides, and what does the work.
 
-    started: Started
+    ``begins``: how a new run starts, or the events of one that has stopped and goes on; ``new_budget``:
+    with its tokens counted from nothing. ``finish``: makes what the caller gets of the outcome.
+    """
+
+    begins: Started | tuple[Event, ...]
     text: str
     env: Env
     model: Model
@@ -65,9 +74,11 @@ class Work:
     approve: Approver | None = None
     listener: Listener | None = None
     clock: Callable[[], float] | None = None
+    new_budget: bool = False
+    finish: Callable[[Outcome[Any], State], Outcome[Any]] = lambda outcome, _: outcome
 
 
-class LocalRun:
+class LocalRun(Generic[T]):
     """A run under way: a handle, and its driver. Awaiting it gives the :class:`Outcome`.
 
     :meth:`interrupt` stops it softly: a request, a wait or a question is abandoned at once, a running
@@ -84,16 +95,20 @@ class LocalRun:
         self._cause: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._attention = Attention()
-        self._runner = ToolRunner(work.started.run_id, work.env.say, self._attention, work.env.yes_to)
-        started = replace(work.started, at=self._now())
-        self._events: list[Event] = [started]
-        self._state = State(started)
-        self._task = self._loop.create_task(self._drive(), name=f"brida run {work.started.run_id}")
+        begins = work.begins
+        self._events: list[Event] = (
+            [replace(begins, at=self._now())] if isinstance(begins, Started) else list(begins)
+        )
+        self._state = fold(self._events)
+        self._not_before = self._state.at
+        images = bool(getattr(work.model, "takes_images", False))
+        self._runner = ToolRunner(self.id, work.env.say, self._attention, work.env.yes_to, images)
+        self._task = self._loop.create_task(self._drive(), name=f"brida run {self.id}")
 
     @property
     def id(self) -> str:
         """The id of the run."""
-        return self._work.started.run_id
+        return self._state.started.run_id
 
     def interrupt(self) -> None:
         """Stops the run softly, as the first Ctrl-C does."""
@@ -103,10 +118,10 @@ class LocalRun:
         """Stops the run at once, as the second Ctrl-C does."""
         self._call_away(Urgency.HARD)
 
-    def __await__(self) -> Generator[Any, None, Outcome]:
+    def __await__(self) -> Generator[Any, None, Outcome[T]]:
         return self._outcome().__await__()
 
-    async def _outcome(self) -> Outcome:
+    async def _outcome(self) -> Outcome[T]:
         try:
             return await asyncio.shield(self._task)
         except asyncio.CancelledError:
@@ -120,17 +135,22 @@ class LocalRun:
 
     # -- the loop
 
-    async def _drive(self) -> Outcome:
-        self._tell(self._state.started)
+    async def _drive(self) -> Outcome[T]:
+        if self._state.stop is None:
+            self._tell(self._state.started)
+        else:
+            self._record(Resumed(self._now(), afresh=True, new_budget=self._work.new_budget))
         self._record(Said(self._now(), self._work.text))
         while not isinstance(step := self._next_step(), Done):
+            if isinstance(step, Ask) and step.events:
+                step = await self._bound(step)
             self._record(*step.events)
             if self._cause is None:
                 await self._do(step)
             elif isinstance(step, Send):  # whoever listened broke: nothing leaves any more
                 self._record(Lost(self._now(), Fault("abandoned", "the request was not sent", again=True)))
         self._record(*step.events)
-        outcome = Outcome.of(self._state, tuple(self._events))
+        outcome = self._work.finish(Outcome.of(self._state, tuple(self._events)), self._state)
         if outcome.stop.kind == "configuration_error":
             detail = outcome.stop.detail
             raise ConfigurationError(
@@ -150,7 +170,7 @@ class LocalRun:
             case Wait():
                 await self._wait(step)
             case Ask():
-                await self._ask(step.questions[0])
+                await self._ask(step)
             case Execute():
                 await self._execute(step)
             case Note() | Done():
@@ -189,23 +209,60 @@ class LocalRun:
         self._let_time_pass(reason, step.seconds_left)
         self._record(Waited(self._now(), step.seconds))
 
-    async def _ask(self, question: Question) -> None:
+    async def _bound(self, step: Ask) -> Ask:
+        """The questions, each bound to what its call would change; a thread looks at that."""
+        looking = self._loop.create_task(self._look(step.questions))
+        await self._attention.wait([looking], until=Urgency.SOFT)
+        if not looking.done() or looking.cancelled():
+            return step  # the run is called away: none of them will be answered
+        questions = looking.result()
+        fresh = {question.call_id for asked in step.events for question in asked.questions}
+        return Ask(questions, (Asked(self._now(), tuple(q for q in questions if q.call_id in fresh)),))
+
+    async def _look(self, questions: tuple[Question, ...]) -> tuple[Question, ...]:
+        try:
+            return cast("tuple[Question, ...]", await call_hook(self._with_bases, questions))
+        except asyncio.CancelledError:
+            raise
+        except KeyboardInterrupt:
+            self._request_stop(Stop("interrupted"))
+        except BaseException as error:
+            self._fail("changes", error)
+        return questions
+
+    def _with_bases(self, questions: Iterable[Question]) -> tuple[Question, ...]:
+        return tuple(self._with_basis(question) for question in questions)
+
+    def _with_basis(self, question: Question) -> Question:
+        if question.problems or question.basis is not None:
+            return question
+        change = self._work.tools[question.tool].change(question.arguments, self._work.env.say)
+        return question if change is None else replace(question, basis=change.basis)
+
+    async def _ask(self, step: Ask) -> None:
+        question = step.questions[0]
+        if step.events and len(step.questions) > 1 and isinstance(self._work.approve, Overview):
+            try:
+                self._work.approve.announce(step.questions)
+            except Exception as error:
+                return self._fail("approve", error)
         asking = self._loop.create_task(self._answer(question))
         reason = await self._attention.wait([asking], until=Urgency.SOFT)
         if asking.cancelled() and reason is None:
             self._fail("approve", asyncio.CancelledError("the approver was cancelled"))
         elif asking.done() and not asking.cancelled() and (said := asking.result()) is not None:
-            self._record(
-                Answered(
-                    self._now(),
-                    question.call_id,
-                    question.digest,
-                    said.allow,
-                    clean(said.by),
-                    clean(said.reason),
-                    said.session,
-                )
-            )
+            self._record(self._said(question, said))
+        return None
+
+    def _said(self, question: Question, said: Answer) -> Answered | Edited:
+        """The event that an answer is. Arguments that are those shown change nothing."""
+        by, arguments = clean(said.by), said.arguments
+        if said.allow and arguments is not None:
+            arguments = json.loads(encode(dict(arguments)))
+            if digest(question.tool, arguments) != question.digest:
+                return Edited(self._now(), question.call_id, question.digest, arguments, by)
+        reason = clean(said.reason)
+        return Answered(self._now(), question.call_id, question.digest, said.allow, by, reason, said.session)
 
     async def _answer(self, question: Question) -> Answer | None:
         """The answer; None where there is none and the run must stop."""

@@ -1,8 +1,11 @@
 """How a run ended, with everything that the caller may want of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
+
+from typing_extensions import TypeVar
 
 from brida.core.events import Event
 from brida.core.state import State
@@ -10,7 +13,13 @@ from brida.core.stops import Stop
 from brida.core.transitions import ModelCall
 from brida.core.usage import Usage
 
+if TYPE_CHECKING:
+    from brida.runtime.local import LocalRun
+
 OUTCOME_VERSION: Final = 1
+
+T = TypeVar("T", default=None)
+"""The type of the structured answer; None where a run gives a text alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +37,17 @@ class CallNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[T]):
     """What is left of a run, whatever ended it.
 
-    ``text``: all text blocks of the last reply that had text, joined. ``messages``: the history, closed,
-    so that ``agent.run(text, messages=outcome.messages)`` goes on from it. ``usage``: tokens over all
-    attempts. ``cost``: US dollars, None where unknown. ``turns`` of calls, over ``requests`` to the
-    model. ``pending``: calls that did not run; ``questions``: calls that wait for a person;
-    ``declined``, ``denied``, ``failed_calls``: what became of others. ``seconds``: the time worked,
-    without the time spent waiting for a person.
+    ``text``: all text blocks of the last reply that had text, joined. ``output``: the structured answer,
+    of the type that was asked for; None where the run did not complete, or none was asked for.
+    ``messages``: the history, closed, so that ``agent.run(text, messages=outcome.messages)`` goes on from
+    it. ``usage``: tokens over all attempts of the session. ``cost``: US dollars, None where unknown.
+    ``turns`` of calls, over ``requests`` to the model, ``closing_requests`` (0 or 1) not among them.
+    ``pending``: calls that did not run; ``questions``: calls that wait for a person; ``declined``,
+    ``denied``, ``failed_calls``: what became of others. ``seconds``: the time worked, without the time
+    spent waiting for a person. All but ``messages`` and ``usage`` are of the last text a person gave.
     """
 
     run_id: str
@@ -55,7 +66,10 @@ class Outcome:
     model: str
     base_url: str | None
     cost: float | None = None
+    output: T | None = None
+    closing_requests: int = 0
     events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
+    _go_on: "Callable[..., Any] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def completed(self) -> bool:
@@ -63,7 +77,7 @@ class Outcome:
         return self.stop.kind == "completed"
 
     @classmethod
-    def of(cls, state: State, events: tuple[Event, ...]) -> "Outcome":
+    def of(cls, state: State, events: tuple[Event, ...]) -> "Outcome[T]":
         """The outcome of a run that has stopped."""
         if state.stop is None:
             raise ValueError("the run has not stopped")
@@ -85,8 +99,42 @@ class Outcome:
             seconds=round(state.elapsed, 3),
             model=state.started.model,
             base_url=state.started.base_url,
+            closing_requests=state.closing_requests,
             events=events,
         )
+
+    def continue_(
+        self, text: str, *, new_budget: bool = False, listener: "Callable[[Any], None] | None" = None
+    ) -> "LocalRun[T]":
+        """Goes on with ``text`` in the same session: ``await outcome.continue_("...")``.
+
+        Turns, requests, calls, pauses and seconds are counted afresh; answers that hold for the session
+        still do; the token budget is the session's, unless ``new_budget``. The outcome itself stays as it
+        is, so a session can go on from it more than once. Raises ``RuntimeError`` where no agent made it.
+        """
+        return cast("LocalRun[T]", self._continued("start", text, new_budget, listener))
+
+    def continue_sync(self, text: str, *, new_budget: bool = False) -> "Outcome[T]":
+        """As :meth:`continue_`, from code that is not async."""
+        return cast("Outcome[T]", self._continued("run_sync", text, new_budget, None))
+
+    def _continued(self, way: str, *arguments: object) -> object:
+        if self._go_on is None:
+            raise RuntimeError("this outcome was not made by an agent: use agent.run(text, messages=...)")
+        return self._go_on(way, self.events, *arguments)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text, and how the run ended."""
+        facts = (
+            f"{self.stop.kind} · turns: {self.turns} · requests: {self.requests} · tokens: {self.usage.total}"
+        )
+        return f"<pre style='white-space: pre-wrap'>{escape(self.text)}</pre><small>{escape(facts)}</small>"
+
+    def __rich_repr__(self) -> Iterator[tuple[str, object]]:
+        """What :mod:`rich` shows."""
+        for name in ("stop", "text", "output", "turns", "requests"):
+            yield name, getattr(self, name)
+        yield "tokens", self.usage.total
 
     def to_json(self) -> dict[str, object]:
         """The outcome as the JSON object that the command line prints: version 1 of its schema."""
@@ -100,6 +148,7 @@ class Outcome:
             "text": self.text,
             "turns": self.turns,
             "requests": self.requests,
+            "closing_requests": self.closing_requests,
             "usage": {**asdict(self.usage), "total": self.usage.total},
             "cost": self.cost,
             **calls,

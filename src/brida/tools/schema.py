@@ -63,7 +63,7 @@ def arguments_of(
         model = create_model("Arguments", __config__=config, **fields)
         if not model.__pydantic_complete__:
             model.model_rebuild(_types_namespace=dict(names))
-        schema = _schema(model)
+        schema = schema_of(model)
     except Exception as error:
         raise _blame(parameters, error) from error
     return Arguments(schema, {f"p{n}": parameter.name for n, parameter in enumerate(parameters)}, model)
@@ -108,7 +108,8 @@ def _widened(parameter: Parameter) -> Any:
     return hint
 
 
-def _schema(model: "type[BaseModel]") -> dict[str, object]:
+def schema_of(model: "type[BaseModel]") -> dict[str, object]:
+    """The JSON schema of a pydantic model, as a model is shown it."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Quiet(GenerateJsonSchema):
