@@ -99,7 +99,7 @@ class AnthropicModel:
         self.name = name
         self.max_output_tokens = max_output_tokens
         given = base_url if base_url is not None else os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC
-        self._url = ANTHROPIC if client is not None else _checked_url(given)
+        self._url = ANTHROPIC if client is not None else checked_url(given)
         self._api_key = api_key or None
         own = client is None and _is_anthropic(self._url)
         self.takes_images = own if takes_images is None else takes_images
@@ -360,7 +360,8 @@ def _is_anthropic(url: str) -> bool:
     return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
-def _checked_url(url: str) -> str:
+def checked_url(url: str) -> str:
+    """The address of a server, where it is one. Raises :class:`ConfigurationError`, without any password."""
     try:
         parts = urlsplit(url)
         valid = (
