@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from brida.cli.doctor import doctor_command
 from brida.cli.screen import Screen
 from brida.cli.settings import Flags
 from brida.texts.catalogue import Catalogue
@@ -84,6 +85,7 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
         ],
     )
     group.add_command(_run_command(say, screen))
+    group.add_command(doctor_command(say, screen))
     return group
 
 

