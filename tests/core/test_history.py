@@ -376,3 +376,39 @@ def test_a_turn_of_server_tools_that_is_over_is_kept():
 def test_an_earlier_history_that_the_api_would_not_take_is_refused_with_the_place(messages, complaint):
     with pytest.raises(ValueError, match=complaint):
         History(messages)
+
+
+def test_a_paused_turn_can_be_left_out_and_what_waited_behind_it_is_sent():
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    history = History()
+    history.add_text("find it")
+    history.seal()
+    plain = history.copy()
+    history.append_reply([search], paused=True)
+    history.append_reply([search], paused=True)
+    history.add_text("by the way")
+    assert not history.takes_text
+    history.leave_out_pause()
+    history.add_text("never mind")
+    plain.add_text("by the way")
+    plain.add_text("never mind")
+    assert history.takes_text
+    assert (history.encoded(), history.digest()) == (plain.encoded(), plain.digest())
+
+
+def test_where_nothing_is_paused_nothing_is_left_out():
+    history = History()
+    history.add_text("hello")
+    before = history.encoded()
+    history.leave_out_pause()
+    assert history.encoded() == before
+
+
+def test_a_result_may_be_blocks():
+    history = History()
+    history.add_text("look")
+    history.seal()
+    history.append_reply([{"type": "tool_use", "id": "c", "name": "see", "input": {}}], ["c"])
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    history.add_result("c", (image,), is_error=False)
+    assert json.loads(history.encoded())[-1]["content"][0]["content"] == [image]

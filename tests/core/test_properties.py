@@ -3,17 +3,22 @@
 :class:`Simulation` checks each request and each ending on its way; here it is given worlds at random.
 """
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brida.core.encoding import digest
 from brida.core.events import (
+    ANSWER_TOOL,
     Answered,
     Asked,
     CallFinished,
     CallStarted,
+    Checked,
+    Closing,
     Decided,
     Fault,
     Received,
@@ -43,7 +48,20 @@ STOP_REASONS = (
     "model_context_window_exceeded",
     "brand_new",
 )
-NAMES = ("read", "read", "poll", "clock", "fails", "strict", "write", "write", "again", "careful", "gone")
+NAMES = (
+    ANSWER_TOOL,
+    "read",
+    "read",
+    "poll",
+    "clock",
+    "fails",
+    "strict",
+    "write",
+    "write",
+    "again",
+    "careful",
+    "gone",
+)
 ARGUMENTS: tuple[Any, ...] = (
     {},
     {"p": 1},
@@ -142,6 +160,7 @@ TOOLS = (
     FakeTool("again", impact="idempotent"),
     FakeTool("careful", raises_tier=secret),
 )
+GIVE = FakeTool(ANSWER_TOOL, required=("p",))
 EARLIER = (
     {"role": "user", "content": "earlier"},
     {
@@ -172,32 +191,45 @@ class World:
     script: list[Shape | Fault]
     policy: Policy
     limits: Limits
-    answers: list[tuple[bool, bool, str]]
+    answers: list[Any]
     on_ask: str
     yes_to: frozenset[str]
     earlier: bool
     said_during: frozenset[int]
     interrupt_after: int | None
+    form: str | None
     run: Simulation = field(init=False)
 
     def play(self) -> Stop:
         self.run = Simulation(
-            TOOLS,
+            (*TOOLS, GIVE) if self.form == "tool" else TOOLS,
             self.limits,
-            settings={"policy": self.policy, "on_ask": self.on_ask, "yes_to": self.yes_to},
-            start={"extra": {"container": "c"}, "messages": EARLIER if self.earlier else ()},
+            settings={
+                "policy": self.policy,
+                "on_ask": self.on_ask,
+                "yes_to": self.yes_to,
+                "check_answer": lambda text, say: () if text.startswith("so") else ("wrong",),
+            },
+            start={
+                "extra": {"container": "c"},
+                "messages": EARLIER if self.earlier else (),
+                "answer": self.form,
+            },
             answer=lambda question: self.answers[len(self.run.questions) % len(self.answers)],
             interrupt_after=self.interrupt_after,
         )
 
-        def model(body):
-            n = len(self.run.bodies)
-            if n in self.said_during:
-                self.run.learn(Said(0, f"said {n}"))
-            shape = self.script[min(n, len(self.script)) - 1]
-            return shape if isinstance(shape, Fault) else shape.reply(n, unresolved_in(body["messages"]))
+        return self.run.run(self.model)
 
-        return self.run.run(model)
+    def go_on(self) -> Stop:
+        return self.run.go_on(self.model, "more")
+
+    def model(self, body):
+        n = len(self.run.bodies)
+        if n in self.said_during and self.run.state.closing is None:
+            self.run.learn(Said(0, f"said {n}"))
+        shape = self.script[min(n, len(self.script)) - 1]
+        return shape if isinstance(shape, Fault) else shape.reply(n, unresolved_in(body["messages"]))
 
 
 policies = st.builds(
@@ -205,12 +237,20 @@ policies = st.builds(
     st.dictionaries(st.sampled_from((*NAMES, "*", "re*", "w?ite")), st.sampled_from(TIERS), max_size=3),
     default=st.sampled_from(TIERS),
 )
+
+
+def limits_of(*, closing_reply: int | None, max_tokens_total: int | None, **more: Any) -> Limits:
+    fits = closing_reply is None or max_tokens_total is None or closing_reply < max_tokens_total
+    return Limits(closing_reply=closing_reply if fits else None, max_tokens_total=max_tokens_total, **more)
+
+
 worlds = st.builds(
     World,
     script=st.lists(shapes | shapes | shapes | faults, min_size=1, max_size=8),
     policy=policies,
     limits=st.builds(
-        Limits,
+        limits_of,
+        closing_reply=st.none() | st.integers(1, 500),
         max_turns=st.integers(0, 6),
         max_requests=st.none() | st.integers(1, 9),
         max_attempts=st.integers(1, 4),
@@ -221,13 +261,16 @@ worlds = st.builds(
         no_progress=st.booleans(),
     ),
     answers=st.lists(
-        st.tuples(st.booleans(), st.booleans(), st.sampled_from(("", "no"))), min_size=1, max_size=4
+        st.tuples(st.booleans(), st.booleans(), st.sampled_from(("", "no"))) | st.sampled_from(ARGUMENTS),
+        min_size=1,
+        max_size=4,
     ),
     on_ask=st.sampled_from(("ask", "decline")),
     yes_to=st.frozensets(st.sampled_from(NAMES), max_size=2),
     earlier=st.booleans(),
     said_during=st.just(frozenset()) | st.frozensets(st.integers(1, 6), max_size=2),
     interrupt_after=st.none() | st.integers(2, 40),
+    form=st.sampled_from((None, None, "tool", "text")),
 )
 many = settings(max_examples=250, deadline=None)
 
@@ -243,7 +286,9 @@ def test_every_run_stops_within_its_bounds_and_every_request_is_valid(world):
     assert stop.kind in STOP_CLASSES
     assert state.turns <= limits.max_turns
     assert state.requests <= limits.requests
-    assert len(run.bodies) <= limits.requests * limits.max_attempts
+    closing = state.closing_requests
+    assert closing <= (limits.closing_reply is not None)
+    assert len(run.bodies) <= limits.requests * limits.max_attempts + closing
     assert (
         max((event.attempt for event in run.events if isinstance(event, Sent)), default=0)
         <= limits.max_attempts
@@ -252,6 +297,7 @@ def test_every_run_stops_within_its_bounds_and_every_request_is_valid(world):
     assert limits.max_pauses is None or state.pauses <= limits.max_pauses + 1
     for before, after in zip(run.bodies, run.bodies[1:], strict=False):
         assert after["messages"][: len(before["messages"])] == before["messages"], "nothing sent is edited"
+    for before, after in itertools.pairwise(run.bodies[: len(run.bodies) - closing]):
         assert after["max_tokens"] in (before["max_tokens"], 2 * before["max_tokens"])
 
 
@@ -286,6 +332,7 @@ def test_nothing_runs_that_was_not_decided_and_nothing_is_lost_that_was_done(wor
                 assert event.call_id in allowed
                 begun.append(event.call_id)
     assert len(begun) == len(set(begun)) == len(run.ran), "nothing runs twice"
+    assert [digest(*ran) for ran in run.ran] == [allowed[call_id].digest for call_id in begun]
     assert not any(world.policy.denies(tool) for tool, _ in run.ran), "deny never runs"
     done = {event.call_id: event.content for event in run.events if isinstance(event, CallFinished)}
     heard = {result["tool_use_id"]: result["content"] for result in run.results}
@@ -297,12 +344,13 @@ def test_nothing_runs_that_was_not_decided_and_nothing_is_lost_that_was_done(wor
 def test_every_text_of_a_person_is_heard_in_order_unless_the_run_stops_first(world):
     world.play()
     said = [event.text for event in world.run.events if isinstance(event, Said)]
+    told = {event.text for event in world.run.events if isinstance(event, Closing | Checked)}
     heard = [
         block["text"]
         for message in world.run.closed
         if message["role"] == "user"
         for block in message["content"]
-        if block["type"] == "text" and block["text"] != "earlier"
+        if block["type"] == "text" and block["text"] not in ("earlier", *told)
     ]
     assert heard == said[: len(heard)]
     if world.run.state.stop == Stop("completed"):
@@ -348,6 +396,20 @@ def test_the_same_world_gives_the_same_run(world):
     world.play()
     assert world.run.events == events
     assert world.run.bodies == bodies
+
+
+@many
+@given(worlds)
+def test_a_session_goes_on_from_wherever_it_stopped_within_its_bounds(world):
+    world.play()
+    run, limits = world.run, world.limits
+    before, used = len(run.bodies), run.state.usage.total
+    assert world.go_on().kind in STOP_CLASSES
+    state = run.state
+    assert (state.turns <= limits.max_turns, state.requests <= limits.requests) == (True, True)
+    assert len(run.bodies) - before <= limits.requests * limits.max_attempts + state.closing_requests
+    assert state.usage.total >= used
+    assert [event for event in run.events if isinstance(event, Said)][-1].text
 
 
 @settings(max_examples=60, deadline=None)

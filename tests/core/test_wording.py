@@ -22,6 +22,15 @@ TEXTS = {
         "A person declined t: not today. The call did not run.",
     ),
     "nobody": (lambda say: wording.nobody_there(say, "t"), "nobody is there to give it: declined."),
+    "edited": (
+        lambda say: wording.edited(say, "t", '{"a":1}', "b"),
+        'A person changed the arguments of t before it ran. It ran with {"a":1}. It ran without b.',
+    ),
+    "only changed": (lambda say: wording.edited(say, "t", "{}", ""), "before it ran. It ran with {}."),
+    "only left out": (lambda say: wording.edited(say, "t", "", "b"), "before it ran. It ran without b."),
+    "no answer": (lambda say: wording.answer_missing(say, "t"), "Give it by calling t."),
+    "wrong answer": (lambda say: wording.answer_wrong(say, ["x", "y"]), "its schema: x; y."),
+    "changed too often": (lambda say: wording.changed_too_often(say, "t"), "changed too often. The call did"),
     "unknown outcome": (wording.outcome_unknown, "outcome unknown: the call was started"),
 }
 

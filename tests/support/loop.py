@@ -15,6 +15,7 @@ from brida.core.events import (
     Answered,
     CallFinished,
     Declaration,
+    Edited,
     Event,
     Fault,
     Impact,
@@ -22,6 +23,7 @@ from brida.core.events import (
     Question,
     Received,
     Reply,
+    Resumed,
     Said,
     Started,
     Stopped,
@@ -88,8 +90,8 @@ def environment(
 class Simulation:
     """One run over the core. ``replies`` are consumed one an attempt; a function makes them instead.
 
-    ``answer`` is the person: True, False or ``(allow, session, reason)``; yes where it is None.
-    ``seconds`` pass with every event; a tool, a model or a person takes more by adding to ``now``.
+    ``answer`` is the person: True, False, ``(allow, session, reason)``, or other arguments; yes where it is
+    None. ``seconds`` pass with every event; a tool, a model or a person takes more by adding to ``now``.
     ``interrupt_after``: the number of events after which somebody wants the run to stop.
     """
 
@@ -121,6 +123,20 @@ class Simulation:
         script = iter(replies) if not callable(replies) else None
         model: Model = replies if callable(replies) else lambda body: next(script)  # type: ignore[arg-type]
         self.learn(Said(0.0, text))
+        return self._carry_on(model)
+
+    def go_on(
+        self, replies: Iterable[Reply | Fault] | Model, text: str = "and then?", **resumed: Any
+    ) -> Stop:
+        """Goes on with a text where the run has stopped."""
+        script = iter(replies) if not callable(replies) else None
+        model: Model = replies if callable(replies) else lambda body: next(script)  # type: ignore[arg-type]
+        if not self.state.history.takes_text:
+            self._validator = PrefixValidator()  # a paused turn is left out, the one exception to append-only
+        self.learn(Resumed(0.0, **{"afresh": True, **resumed}), Said(0.0, text))
+        return self._carry_on(model)
+
+    def _carry_on(self, model: Model) -> Stop:
         for _ in range(MOST_STEPS):
             step = next_step(self.state, self.env)
             assert step == next_step(self.state, self.env), "the same question, the same answer"
@@ -154,14 +170,17 @@ class Simulation:
     def ask(self, question: Question) -> None:
         self.questions.append(question)
         said = self.answer(question) if self.answer else True
+        if isinstance(said, Mapping):
+            self.learn(Edited(0, question.call_id, question.digest, said, "test"))
+            return
         allow, session, reason = said if isinstance(said, tuple) else (said, False, "")
         self.learn(Answered(0, question.call_id, question.digest, allow, "test", reason, session))
 
     def execute(self, call: Call) -> CallFinished:
-        self.ran.append((call.asked.tool, call.asked.arguments))
+        self.ran.append((call.runs.tool, call.runs.arguments))
         tool = next(tool for tool in self.tools if tool.name == call.asked.tool)
         try:
-            return CallFinished(0, call.asked.id, "ok", tool.run(call.asked.arguments))
+            return CallFinished(0, call.asked.id, "ok", tool.run(call.runs.arguments))
         except Exception as error:
             return CallFinished(0, call.asked.id, "failed", f"{type(error).__name__}: {error}")
 
@@ -185,7 +204,9 @@ class Simulation:
 
     def check_end(self, done: Done) -> None:
         """One stop, the books in order, a history to go on from, and the same again from the journal."""
-        assert [event.stop for event in self.events if isinstance(event, Stopped)] == [done.stop]
+        stops = [event.stop for event in self.events if isinstance(event, Stopped)]
+        assert len(stops) == 1 + sum(isinstance(event, Resumed) for event in self.events)
+        assert stops[-1] == done.stop
         assert next_step(self.state, self.env) == Done(done.stop)
         assert self.state.usage == self.spent, "the sum over all attempts"
         if closed := self.closed:

@@ -38,6 +38,7 @@ class History:
         self._server_tools: frozenset[str] = frozenset()
         self._results_only = False
         self._paused_from: int | None = None
+        self._before_pause: tuple[bool, frozenset[str]] = (False, frozenset())
         self.used_ids: set[str] = set()
         for index, message in enumerate(messages):
             self._take(index, message, last=index == len(messages) - 1)
@@ -62,6 +63,8 @@ class History:
     ) -> None:
         """The assistant message, verbatim but for blank texts, which the API refuses; its calls are open."""
         start = len(self._sealed)
+        if self._paused_from is None:
+            self._before_pause = (self._results_only, self._server_tools)
         self._append(encode({"role": "assistant", "content": [b for b in content if not is_blank_text(b)]}))
         if self._paused_from is None:
             self._server_tools = frozenset()
@@ -94,7 +97,7 @@ class History:
             return
         del self._sealed[self._paused_from :]
         self._hash = hashlib.sha256(self._sealed)
-        self._paused_from, self._server_tools = None, frozenset()
+        self._paused_from, (self._results_only, self._server_tools) = None, self._before_pause
         self._place((*self._waiting_texts, *self._texts))
 
     # -- what can be asked of it

@@ -108,7 +108,7 @@ def next_step(state: State, env: Env) -> Step:
         case Phase.TURN:
             return _turn(state, env) if state.turn_open else _open_turn(state, env)
         case Phase.CHECK:
-            return Note((Checked(state.at, _wrong_answer(state, env)),))
+            return _check(state, env)
         case Phase.READY:
             return _send(state, env)
         case _:
@@ -153,6 +153,14 @@ def _closing_reply(state: State, env: Env, stop: Stop) -> Step:
     sent = Sent(state.at, 1, size, state.history.digest())
     request = Request(Head.of(state.started, closing=True), size, state.history.encoded())
     return Send(request, (sent,), _seconds_left(state, env))
+
+
+def _check(state: State, env: Env) -> Step:
+    try:
+        return Note((Checked(state.at, _wrong_answer(state, env)),))
+    except Exception as error:
+        facts = {"where": "output", "error": f"{type(error).__name__}: {error}"}
+        return _end(state, env, Stop("configuration_error", facts))
 
 
 def _wrong_answer(state: State, env: Env) -> str:

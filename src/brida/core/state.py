@@ -205,7 +205,8 @@ class State:
         self.attempts = event.attempt
         self.phase = Phase.IN_FLIGHT
         self.history.seal()
-        self.request_bytes = self.history.size + len(self.head.encoded)
+        head = Head.of(self.started, closing=True) if self.closing else self.head
+        self.request_bytes = self.history.size + len(head.encoded)
 
     def _received(self, event: Received) -> None:
         reply = event.reply
