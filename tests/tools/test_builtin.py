@@ -1,4 +1,4 @@
-"""The clock and the two file tools, as a model and a person use them."""
+"""The clock, and the tools for one file, as a model and a person use them."""
 
 import datetime
 import io
@@ -22,11 +22,15 @@ def tools(tmp_path: Path) -> dict[str, Tool]:
     return builtin_tools(tmp_path)
 
 
-def test_there_are_three_with_their_impact_declared(tools: dict[str, Tool]) -> None:
+def test_there_are_seven_with_their_impact_declared(tools: dict[str, Tool]) -> None:
     assert {name: (made.impact, made.impact_declared, made.volatile) for name, made in tools.items()} == {
         "get_time": ("read", True, True),
         "read_file": ("read", True, False),
         "write_file": ("high", True, False),
+        "delete_file": ("high", True, False),
+        "list_files": ("read", True, False),
+        "search_text": ("read", True, False),
+        "file_info": ("read", True, False),
     }
     for made in tools.values():
         assert made.description
@@ -71,7 +75,7 @@ def test_empty_blank_and_marked_files_say_so(tools: dict[str, Tool], tmp_path: P
 
 @pytest.mark.parametrize(
     "content, kind",
-    [(b"\x89PNG\r\n\x1a\n\x00\x01", "image/png"), (b"a\x00b", "application/octet-stream"),
+    [(b"\x1f\x8b\x08\x00", "application/gzip"), (b"a\x00b", "application/octet-stream"),
      (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "application/pdf"),
      ("a".encode("utf-16"), "application/octet-stream")],
 )  # fmt: skip
@@ -184,11 +188,11 @@ def test_outside_is_refused(tools: dict[str, Tool]) -> None:
         tools["write_file"]("../sub/x", "x")
 
 
-def test_both_file_tools_ask_for_secrets_and_for_nothing_else(
+def test_the_file_tools_ask_for_secrets_and_for_nothing_else(
     tools: dict[str, Tool], tmp_path: Path, say: Say
 ) -> None:
     (tmp_path / "harmless").symlink_to(".env")
-    for name in ("read_file", "write_file"):
+    for name in ("read_file", "write_file", "delete_file", "list_files", "search_text", "file_info"):
         assert tools[name].asks_anyway({"path": "harmless", "content": ""}, say) is not None
         assert tools[name].asks_anyway({"path": "README.md", "content": ""}, say) is None
         assert tools[name].asks_anyway({"path": 3}, say) is None

@@ -236,7 +236,7 @@ def test_a_set_user_id_bit_does_not_come_along(root: Path) -> None:
 
 
 def test_a_protected_file_is_not_replaced(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "_is_writable", lambda name, directory: False)  # root may write anything
+    monkeypatch.setattr(replacing, "is_writable", lambda name, directory: False)  # root may write anything
     with pytest.raises(PathRefused, match="cannot be used: Permission denied"):
         write_inside(root, "a.txt", b"x", say=_say)
     assert (root / "a.txt").read_text() == "inside"

@@ -1,4 +1,6 @@
-"""The tools that come with brida: the clock, and files in the project directory.
+"""The tools that come with brida: the clock, and one file of the project directory at a time.
+
+Those that look around are in :mod:`brida.tools.looking`.
 
 Their descriptions are short and plain, since very small models read them too.
 """
@@ -8,15 +10,20 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, cast
 
 from brida.core.wording import Say
+from brida.tools.change import Change
 from brida.tools.context import running_call, say_of_call
 from brida.tools.declare import Tool, tool
-from brida.tools.output import RESULT_LIMIT, ToolError
-from brida.tools.paths import is_sensitive, open_inside, write_inside
+from brida.tools.difference import change_of_file
+from brida.tools.image import IMAGE_LIMIT, Image
+from brida.tools.images import MEDIA_TYPES, MediaType
+from brida.tools.looking import looking_tools
+from brida.tools.output import RESULT_LIMIT, ToolError, no_images
+from brida.tools.paths import delete_inside, is_sensitive, open_inside, write_inside
 from brida.tools.spelling import shown
-from brida.tools.text import clean, head, is_visible, media_type
+from brida.tools.text import clean, head, is_binary, is_visible, media_type
 
 READ_DEFAULT = 2_000
 READ_MOST = 20_000
@@ -27,7 +34,7 @@ _NOTES = 512  # bytes that are kept for what is said after the text
 
 
 def builtin_tools(root: Path) -> dict[str, Tool]:
-    """``get_time``, ``read_file`` and ``write_file`` by name; the files are those inside ``root``."""
+    """All of them by name; the files are those inside ``root``."""
     from pydantic import Field
 
     home = Path(os.path.abspath(root))
@@ -35,6 +42,13 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
     def asks(arguments: Mapping[str, object], say: Say) -> str | None:
         path = arguments.get("path")
         return is_sensitive(home, path, say=say) if isinstance(path, str) else None
+
+    def changes(arguments: Mapping[str, object], say: Say) -> Change | None:
+        path, content = arguments.get("path"), arguments.get("content")
+        if not isinstance(path, str):
+            return None
+        after = content.encode("utf-8", "replace") if isinstance(content, str) else None
+        return change_of_file(home, path, after, say)
 
     @tool(impact="read", volatile=True)
     def get_time() -> str:
@@ -46,8 +60,8 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         path: str,
         offset: Annotated[int, Field(ge=0, le=OFFSET_MOST)] = 0,
         limit: Annotated[int, Field(ge=1, le=READ_MOST)] = READ_DEFAULT,
-    ) -> str:
-        """Read a text file in the project directory.
+    ) -> str | Image:
+        """Read a text file or an image in the project directory.
 
         Args:
             path: Path of the file.
@@ -56,7 +70,7 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         """
         return read_text(home, path, offset, limit)
 
-    @tool(impact="high", asks_anyway=asks)
+    @tool(impact="high", asks_anyway=asks, changes=changes)
     def write_file(path: str, content: str) -> str:
         """Write a text file in the project directory. A file that is there is replaced.
 
@@ -66,7 +80,29 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         """
         return write_text(home, path, content)
 
-    return {made.name: made for made in (get_time, read_file, write_file)}
+    @tool(impact="high", asks_anyway=asks, changes=changes)
+    def delete_file(path: str) -> str:
+        """Delete a file in the project directory. It deletes no directories and no links.
+
+        Args:
+            path: Path of the file.
+        """
+        return delete(home, path)
+
+    made = (get_time, read_file, write_file, delete_file, *looking_tools(home, asks))
+    return {one.name: one for one in made}
+
+
+def delete(root: Path, path: str) -> str:
+    """Removes one regular file, never what a link leads to; says what became of it."""
+    say = say_of_call()
+    delete_inside(root, path, say=say, basis=_basis())
+    return say("{path} is deleted", path=shown(path))
+
+
+def _basis() -> str | None:
+    call = running_call()
+    return None if call is None else call.basis
 
 
 def write_text(root: Path, path: str, content: str) -> str:
@@ -76,18 +112,19 @@ def write_text(root: Path, path: str, content: str) -> str:
         data = content.encode()
     except UnicodeEncodeError:
         raise ToolError(say("the content holds half of a surrogate pair, which is not valid text")) from None
-    if write_inside(root, path, data, say=say):
+    if write_inside(root, path, data, say=say, basis=_basis()):
         return say("{path} is replaced. Its size in bytes: {size:,}", path=shown(path), size=len(data))
     return say(
         "{path} is written. It is a new file. Its size in bytes: {size:,}", path=shown(path), size=len(data)
     )
 
 
-def read_text(root: Path, path: str, offset: int, limit: int) -> str:
+def read_text(root: Path, path: str, offset: int, limit: int) -> str | Image:
     """Up to ``limit`` characters after the first ``offset``, and how to go on where there are more.
 
-    A binary file gives a note; bytes that are not UTF-8 in a text become U+FFFD, one each. The file is read
-    in pieces and no further than needed, and the result fits the limit of the call.
+    An image is itself where the model can be shown it; any other binary file gives a note. Bytes that are
+    not UTF-8 in a text become U+FFFD, one each. The file is read in pieces and no further than needed, and
+    the result fits the limit of the call.
     """
     say = say_of_call()
     if not 0 <= offset <= OFFSET_MOST:
@@ -100,15 +137,8 @@ def read_text(root: Path, path: str, offset: int, limit: int) -> str:
         start = file.read(_PROBE)
         if not start:
             return say("(the file {path} is empty)", path=shown(path))
-        if _is_binary(start):
-            size = os.fstat(file.fileno()).st_size
-            kind = media_type(start) or "application/octet-stream"
-            return say(
-                "(the file {path} is not text but binary data: {size:,} bytes, {kind})",
-                path=shown(path),
-                size=size,
-                kind=kind,
-            )
+        if is_binary(start):
+            return _binary(start, file, path, say)
         pieces = _decoded(start, file, say)
         skipped, rest = _skip(pieces, offset)
         if skipped < offset or (offset and not rest):
@@ -118,6 +148,32 @@ def read_text(root: Path, path: str, offset: int, limit: int) -> str:
         while len(rest) <= limit and (piece := next(pieces, "")):
             rest += piece
     return _page(rest, offset, limit, say)
+
+
+def _binary(start: bytes, file: BinaryIO, path: str, say: Say) -> str | Image:
+    """The image, or a note that says what the file is and, of an image, why it is not shown."""
+    size = os.fstat(file.fileno()).st_size
+    kind = media_type(start) or "application/octet-stream"
+    if kind not in MEDIA_TYPES:
+        return say(
+            "(the file {path} is not text but binary data: {size:,} bytes, {kind})",
+            path=shown(path),
+            size=size,
+            kind=kind,
+        )
+    reason = no_images(say)
+    if reason is None:
+        image = Image(start + file.read(IMAGE_LIMIT + 1 - len(start)), cast("MediaType", kind))
+        reason = image.fault(say)
+        if reason is None:
+            return image
+    return say(
+        "(the file {path} is an image: {size:,} bytes, {kind}; it is not shown: {reason})",
+        path=shown(path),
+        size=size,
+        kind=kind,
+        reason=reason,
+    )
 
 
 def _page(text: str, offset: int, limit: int, say: Say) -> str:
@@ -145,19 +201,6 @@ def _page(text: str, offset: int, limit: int, say: Say) -> str:
     if notes and not page.endswith("\n"):
         page += "\n"
     return clean(page + "\n".join(notes))
-
-
-def _is_binary(start: bytes) -> bool:
-    """A NUL tells, and so does the mark of a binary format where the rest is not text either."""
-    if b"\0" in start:
-        return True
-    if media_type(start) is None:
-        return False
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def _decoded(start: bytes, file: BinaryIO, say: Say) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Text as it may be sent: valid UTF-8, cut between characters, and the texts that stand for other things."""
 
+import codecs
 import re
 
 from brida.core.wording import Say
@@ -11,6 +12,7 @@ _VISIBLE = re.compile(
     "[^\\s\x01-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 _CHUNK = 1 << 20
 
 _MAGIC = (
@@ -47,6 +49,29 @@ def is_visible(text: str) -> bool:
 def head(text: str, size: int) -> str:
     """The beginning of ``text``, cleaned: whole characters, at most ``size`` bytes of UTF-8."""
     return clean(text[: max(0, size)]).encode()[: max(0, size)].decode("utf-8", "ignore")
+
+
+def visible(text: str) -> str:
+    """``text`` as one line: what could break or hide a line of ours is written as an escape."""
+    return _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def is_binary(start: bytes) -> bool:
+    """A NUL tells, and so does the mark of a binary format where the rest is not text either."""
+    if b"\0" in start:
+        return True
+    if media_type(start) is None:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def size_of(text: str) -> int:

@@ -17,11 +17,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from brida.core.wording import Say
-from brida.tools.replace import replace_file
+from brida.tools.basis import basis_of, changed, refuse_changed, state_of
+from brida.tools.replace import is_writable, replace_file
 from brida.tools.spelling import PathRefused, parts_of, refuse_unapproved, shown
+
+Seen: TypeAlias = tuple[int | None, tuple[str, ...]]
 
 _MAX_LINKS = 40  # as Linux does; a file that changes under us counts as one
 
@@ -33,28 +38,99 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 def open_to_read(root: Path, path: str, say: Say) -> int:
     """The descriptor of a regular file. Raises :class:`PathRefused`."""
-    with walk(root, path, say) as place, os_errors(path, say):
-        if place.info is None:
+    with look(root, path, say) as (descriptor, _):
+        if descriptor is None:
             raise PathRefused(say("there is no file {path}", path=shown(path)))
-        check_kind(place.info, path, say)  # before it is opened, which may already do something to a device
-        descriptor = os.open(place.name, _READ, dir_fd=place.directory)
+        return os.dup(descriptor)
+
+
+@contextmanager
+def look(root: Path, path: str, say: Say, *, follow: bool = True) -> Iterator[Seen]:
+    """The descriptor of the regular file, None where there is none, and the names where the path ends.
+
+    Without ``follow`` a link at the end is refused. Raises :class:`PathRefused`.
+    """
+    with walk(root, path, say, follow=follow) as place, os_errors(path, say):
+        descriptor = _open(place, path, say)
         try:
-            check_kind(os.fstat(descriptor), path, say)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+            yield descriptor, place.names
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
 
 
-def replace(root: Path, path: str, content: bytes, say: Say) -> bool:
+def replace(root: Path, path: str, content: bytes, say: Say, basis: str | None = None) -> bool:
     """Writes the file and the directories that are missing on its way; True where it replaced one."""
     with walk(root, path, say) as place, os_errors(path, say):
         if place.info is not None:
             check_kind(place.info, path, say)
+        last_look = partial(refuse_changed, basis, partial(_basis, place, path, say), path, say)
+        last_look()  # before directories are made, and again when only the rename is left
         for name in place.missing:
             place.make(name)
-        replace_file(place.name, content, place.info, place.directory)
+        try:
+            replace_file(
+                place.name, content, place.info, place.directory, last_look if basis is not None else None
+            )
+        except FileExistsError:
+            raise changed(path, say) from None
         return place.info is not None
+
+
+def delete(root: Path, path: str, say: Say, basis: str | None = None) -> None:
+    """Removes a regular file; a link is refused, and so is a file that is protected against writing."""
+    with walk(root, path, say, follow=False) as place, os_errors(path, say):
+        if place.info is None:
+            raise PathRefused(say("there is no file {path}", path=shown(path)))
+        check_kind(place.info, path, say)
+        if not is_writable(place.name, place.directory):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        refuse_changed(basis, partial(_basis, place, path, say), path, say)
+        os.unlink(place.name, dir_fd=place.directory)
+
+
+def _open(place: "Place", path: str, say: Say) -> int | None:
+    """A descriptor of the regular file at the end of the walk, as it is now; None where there is none."""
+    if place.missing:
+        return None
+    try:
+        info = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+        check_kind(info, path, say)  # before it is opened, which may already do something to a device
+        descriptor = os.open(place.name, _READ, dir_fd=place.directory)
+    except FileNotFoundError:
+        return None
+    try:
+        check_kind(os.fstat(descriptor), path, say)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _basis(place: "Place", path: str, say: Say) -> str:
+    descriptor = _open(place, path, say)
+    try:
+        return basis_of(state_of(descriptor, say), place.names, path)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def where(root: Path, path: str, say: Say) -> tuple[tuple[str, ...], bool]:
+    """The names that lead from the root to what the path ends at, and whether that is a directory.
+
+    Raises :class:`PathRefused` where there is nothing, and where it may not be used.
+    """
+    way = _Walk(root, path, say)
+    try:
+        with os_errors(path, say):
+            place = way.find()
+            refuse_unapproved(way.touched, path, say)
+        if place is not None and place.info is None:
+            raise PathRefused(say("there is no file or directory {path}", path=shown(path)))
+        return (way.names, True) if place is None else (place.names, False)
+    finally:
+        way.close()
 
 
 def names(root: Path, path: str, say: Say) -> list[str]:
@@ -81,12 +157,16 @@ def check_kind(info: os.stat_result, path: str, say: Say) -> None:
 
 @dataclass(slots=True)
 class Place:
-    """Where a path ends: ``name`` in ``directory`` below ``missing`` ones; ``info`` is None for no file."""
+    """Where a path ends: ``name`` in ``directory`` below ``missing`` ones; ``info`` is None for no file.
+
+    ``names`` lead there from the root without a link.
+    """
 
     directory: int
     name: str
     missing: tuple[str, ...]
     info: os.stat_result | None
+    names: tuple[str, ...]
 
     def make(self, name: str) -> None:
         """Goes down into the directory ``name``, which is made unless somebody just did."""
@@ -95,12 +175,13 @@ class Place:
         below = os.open(name, _DIRECTORY, dir_fd=self.directory)
         os.close(self.directory)
         self.directory = below
+        self.missing = self.missing[1:]
 
 
 @contextmanager
-def walk(root: Path, path: str, say: Say) -> Iterator[Place]:
+def walk(root: Path, path: str, say: Say, *, follow: bool = True) -> Iterator[Place]:
     """Where the path ends, with the descriptor open for the block. Raises :class:`PathRefused`."""
-    way = _Walk(root, path, say)
+    way = _Walk(root, path, say, follow)
     try:
         with os_errors(path, say):
             place = way.follow()
@@ -139,16 +220,25 @@ class _Walk:
     root: Path
     path: str
     say: Say
+    to_target: bool = True
     touched: list[str] = field(default_factory=list)
     directory: int = -1
     _root: int = -1
     _above: list[tuple[int, int]] = field(default_factory=list)  # the directories between the root and here
+    _names: list[str] = field(default_factory=list)  # and what they are called, with here
     _missing: list[str] = field(default_factory=list)
     _queue: deque[str] = field(default_factory=deque)
     _outside: str | None = None
     _changes: int = 0
 
     def follow(self) -> Place:
+        place = self.find()
+        if place is None:
+            raise PathRefused(self.say("{path} is a directory, not a file", path=shown(self.path)))
+        return place
+
+    def find(self) -> Place | None:
+        """Where the path ends; None for a directory, which ``directory`` then is."""
         self._queue.extend(parts_of(self.path, self.say))
         self._root = os.open(os.path.realpath(self.root), _DIRECTORY)
         self._enter()
@@ -164,12 +254,20 @@ class _Walk:
             elif part not in ("", "."):
                 leaf = self._down(part)
                 if leaf is not None:
-                    return Place(self.directory, part, (), leaf)
+                    return Place(self.directory, part, (), leaf, (*self._names, part))
         if self._outside is not None:
             raise self._refused_outside()
-        if not self._missing or part in ("", ".", ".."):
+        if not self._missing:
+            return None
+        if part in ("", ".", ".."):
             raise PathRefused(self.say("{path} is a directory, not a file", path=shown(self.path)))
-        return Place(self.directory, self._missing[-1], tuple(self._missing[:-1]), None)
+        names = (*self._names, *self._missing)
+        return Place(self.directory, self._missing[-1], tuple(self._missing[:-1]), None, names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What leads from the root to the directory where we are."""
+        return tuple(self._names)
 
     def close(self) -> None:
         for descriptor in (self.directory, self._root):
@@ -190,10 +288,13 @@ class _Walk:
             return None
         try:
             if stat.S_ISLNK(info.st_mode):
+                if not self._queue and not self.to_target:
+                    raise PathRefused(self.say("{path} is a link, not a file", path=shown(self.path)))
                 self._expand(os.readlink(part, dir_fd=self.directory))
             elif stat.S_ISDIR(info.st_mode):
                 below = os.open(part, _DIRECTORY, dir_fd=self.directory)
                 self._above.append(_identity(os.fstat(self.directory)))
+                self._names.append(part)
                 self._move(below)
             elif self._queue:
                 raise PathRefused(self.say("{path} leads through a file", path=shown(self.path)))
@@ -212,6 +313,7 @@ class _Walk:
         elif self._above:
             parent = os.open("..", _DIRECTORY, dir_fd=self.directory)
             self._move(parent)
+            self._names.pop()
             if _identity(os.fstat(parent)) != self._above.pop():
                 raise PathRefused(self.say("{path} changed while it was opened", path=shown(self.path)))
         else:
@@ -263,6 +365,7 @@ class _Walk:
     def _enter(self) -> None:
         self._outside = None
         self._above.clear()
+        self._names.clear()
         self._move(os.open(".", _DIRECTORY, dir_fd=self._root))
 
     def _move(self, directory: int) -> None:
