@@ -5,121 +5,31 @@ imitate the prompt. What was typed before the prompt appeared does not count.
 """
 
 import asyncio
-import json
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from brida.approval import edits, modes, programs
 from brida.approval.answers import Answer
+from brida.approval.pages import Pages
+from brida.approval.prompt import Place, Prompt
+from brida.core.encoding import digest
 from brida.core.events import Question
 from brida.core.wording import Say
-from brida.texts.terminal import escape, rows
 
-SHOWN: Final = 4_000
-"""Characters of one argument that are shown at once; the rest is counted, and shown in full on ``?``."""
+BY: Final = "terminal"
 
 
-MARGIN: Final = " " * 10
+class Change(Protocol):
+    """What a call would change: ``brida.tools.change.Change`` is one."""
 
-
-class Terminal:
-    """An approver at a terminal. ``write`` prints to the person, ``read_line`` gives what was typed.
-
-    An empty line allows once; ``n`` declines, with a reason where one follows; ``s`` allows the tool for
-    this session; ``?`` explains and shows every argument in full; anything else asks again; the end of
-    the input declines.
-    """
-
-    def __init__(
-        self, say: Say, write: Callable[[str], None], read_line: "ReadLine", *, width: int = 80
-    ) -> None:
-        self._say = say
-        self._width = width
-        self._write = write
-        self._read_line = read_line
-        self._turn = asyncio.Lock()
-
-    async def __call__(self, question: Question) -> Answer:
-        """The person's answer to ``question``."""
-        async with self._turn:
-            said: Answer | str = self._prompt(question, limit=SHOWN)
-            while isinstance(said, str):
-                self._read_line.discard()  # what was typed before this appears is no answer to it
-                self._write(said)
-                said = self._understand(question, await self._read_line())
-            return said
-
-    def _understand(self, question: Question, line: str | None) -> Answer | str:
-        """The answer that a line is, or what to say where it is none."""
-        if line is None:
-            return Answer(False, reason=self._say("the input ended"), by="terminal")
-        word, _, rest = line.strip().partition(" ")
-        match word.lower():
-            case "":
-                return Answer(True, by="terminal")
-            case "n" | "no":
-                return Answer(False, reason=rest.strip(), by="terminal")
-            case "s" if not rest and not question.raised:
-                return Answer(True, session=True, by="terminal")
-            case "?":
-                return self._explanation(question) + self._prompt(question, limit=None)
-            case _:
-                return self._say("not understood") + "\n" + self._keys(question)
-
-    def _prompt(self, question: Question, *, limit: int | None) -> str:
-        head = self._say(
-            "[approve] about to run {tool} ({impact}; rule: {rule})",
-            tool=escape(question.tool),
-            impact=self._impact(question),
-            rule=escape(question.rule),
-        )
-        if len(rows(head, self._width - 1)) > 1:
-            head = f"\n{MARGIN}| ".join(rows(head, max(20, self._width - len(MARGIN) - 3)))
-        indent = max((len(escape(name)) for name in question.arguments), default=0) + len(MARGIN) + 2
-        lines = [
-            line
-            for name, value in question.arguments.items()
-            for line in self._lines(name, value, indent, limit)
-        ]
-        nothing = [MARGIN + self._say("(no arguments)")]
-        return "\n".join([head, *(lines or nothing), self._keys(question)])
-
-    def _lines(self, name: str, value: object, indent: int, limit: int | None) -> list[str]:
-        """One argument, in rows of our own making: what wraps is marked, so that it imitates nothing."""
-        text = json.dumps(value, ensure_ascii=False)
-        first, *further = rows(escape(text[:limit]), max(20, self._width - indent - 1))
-        lines = [f"{MARGIN}{escape(name)}".ljust(indent) + first]
-        lines += [(MARGIN + "|").ljust(indent) + row for row in further]
-        if limit is not None and len(text) > limit:
-            more = self._say("... {count} more characters; ? shows all of it", count=len(text) - limit)
-            lines.append((MARGIN + "|").ljust(indent) + more)
-        return lines
-
-    def _impact(self, question: Question) -> str:
-        words = {"high": self._say("high impact"), "idempotent": self._say("can be repeated")}
-        return words.get(question.impact) or self._say("only reads")
-
-    def _keys(self, question: Question) -> str:
-        if question.raised:
-            keys = self._say("[Enter] allow once · n decline (n REASON tells the model why) · ? why")
-        else:
-            keys = self._say(
-                "[Enter] allow once · n decline (n REASON tells the model why) · s allow this session · ? why"
-            )
-        return f"{MARGIN}{keys}\n"
-
-    def _explanation(self, question: Question) -> str:
-        return (
-            self._say(
-                "The model asks to run {tool}, and the rule {rule} says that a person decides. Nothing of "
-                "this turn has run yet. What you see is exactly what will run, once. Where you decline, the "
-                "model hears it, with your reason, and goes on without the call.",
-                tool=escape(question.tool),
-                rule=escape(question.rule),
-            )
-            + "\n"
-        )
+    @property
+    def basis(self) -> str: ...
+    def diff(self, say: Say, /) -> str:
+        """The change as a unified diff."""
+        ...
 
 
 class ReadLine(Protocol):
@@ -134,6 +44,177 @@ class ReadLine(Protocol):
         ...
 
 
+class InputEnded(Exception):
+    """Nobody can type anything any more."""
+
+
+class Terminal:
+    """An approver at a terminal. ``write`` prints to the person, ``read_line`` gives what was typed.
+
+    An empty line allows once; ``n`` declines, with a reason where one follows; ``s`` allows the tool for
+    this session; ``e`` edits the arguments; ``v`` shows them in full, ``d`` what would change; ``?``
+    explains; anything else asks again; the end of the input declines. Cancelling ends an editor or a
+    pager that is open. ``change(question)`` gives what a call would change, or None; it runs in a thread.
+    """
+
+    def __init__(
+        self,
+        say: Say,
+        write: Callable[[str], None],
+        read_line: ReadLine,
+        *,
+        width: int = 80,
+        change: Callable[[Question], Change | None] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._say = say
+        self._prompt = Prompt(say, width)
+        self._write = write
+        self._read_line = read_line
+        self._change = change
+        self._environ = environ
+        self._pages = Pages(say, write, self._line, environ)
+        self._turn = asyncio.Lock()
+        self._places: dict[str, Place] = {}
+        self._overviews: dict[str, str] = {}
+        self._drafts: dict[str, str] = {}
+
+    def announce(self, questions: Sequence[Question]) -> None:
+        """Takes the open questions of a turn: they are listed before the first of them is put."""
+        if all(question.call_id in self._places for question in questions):
+            return  # the same ones again, since one of them was edited
+        self._places = {
+            question.call_id: Place(number, len(questions)) for number, question in enumerate(questions, 1)
+        }
+        self._overviews = {questions[0].call_id: self._prompt.overview(questions)}
+
+    async def __call__(self, question: Question) -> Answer:
+        """The person's answer to ``question``; one with ``arguments`` where they were edited."""
+        async with self._turn:
+            try:
+                said: Answer | str = self._overviews.pop(question.call_id, "") + self._put(question)
+                while isinstance(said, str):
+                    said = await self._understand(question, await self._line(said))
+            except InputEnded:
+                said = Answer(False, reason=self._say("the input ended"), by=BY)
+            if said.arguments is None:
+                self._places.pop(question.call_id, None)
+            self._drafts.pop(question.call_id, None)
+            return said
+
+    async def _line(self, text: str) -> str:
+        """Shows the text; gives what is typed after it has appeared, since nothing before can answer it."""
+        self._read_line.discard()
+        self._write(text)
+        line = await self._read_line()
+        if line is None:
+            raise InputEnded
+        return line.strip()
+
+    def _put(self, question: Question, said: str = "") -> str:
+        shown = self._prompt.question(
+            question, self._places.get(question.call_id), difference=self._differs(question)
+        )
+        return f"{said}\n{shown}" if said else shown
+
+    def _differs(self, question: Question) -> bool:
+        return self._change is not None and question.basis is not None
+
+    async def _understand(self, question: Question, line: str) -> Answer | str:
+        """The answer that a line is, or what to say where it is none."""
+        word, _, rest = line.partition(" ")
+        match word.lower():
+            case "" if question.problems:
+                return self._put(question, self._say("it cannot run like this: edit it again, or decline it"))
+            case "":
+                return Answer(True, by=BY)
+            case "n" | "no":
+                return Answer(False, reason=rest.strip(), by=BY)
+            case "s" if not (rest or question.raised or question.problems):
+                return Answer(True, session=True, by=BY)
+            case "e":
+                return await self._edit(question, rest.strip())
+            case "v" if not rest:
+                await self._pages.show(lambda: self._prompt.in_full(question))
+            case "d" if not rest and self._differs(question):
+                await self._pages.show(lambda: self._difference(question))
+            case "?":
+                self._write(self._prompt.explanation(question, difference=self._differs(question)))
+            case _:
+                keys = self._prompt.keys(question, difference=self._differs(question), cut=True)
+                return self._say("not understood") + "\n" + keys
+        return self._put(question)
+
+    # -- editing
+
+    async def _edit(self, question: Question, rest: str) -> Answer | str:
+        """The arguments as the person wants them; what to say where nothing came of it."""
+        name, _, value = rest.partition(" ")
+        try:
+            if value.strip():
+                typed = edits.value_of(value.strip(), question.arguments.get(name))
+                changed: dict[str, object] = {**question.arguments, name: typed}
+            elif name or not (editor := programs.editor_of(self._environ)):
+                changed = await self._edit_in_line(question, [name] if name else question.arguments)
+            else:
+                changed = await self._edit_in_editor(question, editor)
+            if digest(question.tool, changed) == question.digest:
+                raise edits.NotEdited(self._say("nothing was changed"))
+        except edits.NotEdited as why:
+            return self._put(question, edits.shown(why))
+        except (TypeError, ValueError, RecursionError) as error:
+            why_not = self._say("this is no value that JSON has: {error}", error=error)
+            return self._put(question, edits.shown(why_not))
+        return Answer(True, arguments=changed, by=BY)
+
+    async def _edit_in_line(self, question: Question, names: Iterable[str]) -> dict[str, object]:
+        changed = dict(question.arguments)
+        for name in names:
+            before = changed.get(name)
+            shown = self._prompt.argument(name, before) + "\n" if name in changed else ""
+            ask = self._say("new value of {name} (Enter keeps it): ", name=edits.shown(name))
+            if typed := await self._line(shown + ask):
+                changed[name] = edits.value_of(typed, before)
+        return changed
+
+    async def _edit_in_editor(self, question: Question, editor: str) -> dict[str, object]:
+        """What the editor left. Where that is no use, it is kept, and the next edit goes on from it."""
+        before = self._drafts.get(question.call_id) or edits.as_text(question.arguments)
+        try:
+            code, after = await programs.edit_file(shlex.split(editor), before)
+        except (OSError, ValueError) as error:
+            failed = self._say("the editor {editor} was of no use: {error}", editor=editor, error=error)
+            raise edits.NotEdited(failed) from error
+        if not after.strip():
+            self._drafts.pop(question.call_id, None)
+            raise edits.NotEdited(self._say("the editor left nothing, so nothing was changed"))
+        if after != before:
+            self._drafts[question.call_id] = after
+        if code in programs.INTERRUPTED:
+            raise edits.NotEdited(self._say("the editor was interrupted; e goes on from what it had saved"))
+        if code:
+            raise edits.NotEdited(
+                self._say("the editor failed (exit code {code}); e goes on from what it had saved", code=code)
+            )
+        if after == before and question.call_id not in self._drafts:
+            raise edits.NotEdited(
+                self._say("nothing was changed. An editor with a window needs its option that makes it wait")
+            )
+        return edits.from_text(after, self._say)
+
+    # -- showing
+
+    def _difference(self, question: Question) -> list[str]:
+        change = self._change(question) if self._change is not None else None
+        if change is None:
+            return [self._say("(nothing would change)")]
+        lines = self._prompt.difference(change.diff(self._say), colours=programs.has_colours(self._environ))
+        if change.basis != question.basis:
+            changed = self._say("It has changed since you were asked: if you allow this now, it will fail.")
+            lines = [changed, *lines, changed]
+        return lines
+
+
 class StandardInput:
     """Reads lines from the standard input without holding the process: no thread is left waiting for it."""
 
@@ -144,12 +225,7 @@ class StandardInput:
     def discard(self) -> None:
         """Throws away what was typed so far, where the terminal can do that."""
         self._held = b""
-        try:
-            import termios
-
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
-        except (ImportError, OSError):
-            return
+        modes.discard_typed(self._descriptor)
 
     async def __call__(self) -> str | None:
         """The next line that was typed; None at the end of the input."""
