@@ -28,17 +28,17 @@ PIP_INSTALL := $(PIP) install --root-user-action=ignore
 LOCKED := $(PIP_INSTALL) --require-hashes -r
 PROJECT := $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 
-PYTHON_CODE := $(wildcard src tests examples scripts bench)
-STRICT_CODE := $(wildcard src examples scripts bench)
+PYTHON_CODE := $(wildcard src tests examples scripts bench evaluation)
+STRICT_CODE := $(wildcard src examples scripts bench evaluation)
 # Tests need no annotations of their own, but their bodies are checked.
 RELAXED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
 	--allow-any-generics --allow-subclassing-any --no-warn-return-any
 
-.PHONY: help run test test-core test-long test-lowest check format bench lock clean
+.PHONY: help run test test-core test-long test-lowest check format bench eval-embedded lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 run: $(VENV)/.installed-run ## run TASK with the embedded model: no key, no network, no cost
 	@$(BIN)/brida run --model embedded --tools none --tools get_time --tools read_file $(ARGS) -- "$$TASK"
@@ -75,6 +75,9 @@ format: $(VENV)/.installed-dev ## format the code and mend what ruff can mend
 
 bench: $(VENV)/.installed-dev ## print CPU, memory and start-up figures beside a plain loop's
 	$(BIN)/python -m bench $(ARGS)
+
+eval-embedded: $(VENV)/.installed-dev ## print how often the embedded model asks for the right calls
+	@$(BIN)/python -m evaluation $(ARGS)
 
 # --- the environment: made once, renewed when a lock or pyproject.toml changed; all output to stderr ---
 
@@ -128,4 +131,4 @@ lock: | $(BIN)/python ## resolve the dependencies again and write requirements/*
 
 clean: ## remove the environment, caches and build output
 	rm -rf .venv .venv-* build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests examples scripts bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples scripts bench evaluation -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
