@@ -73,20 +73,38 @@ def _as_test(token: str | Fits) -> Fits:
 def path_fits(pattern: str) -> Callable[[Sequence[str]], bool]:
     """Whether a path, as its names, fits a pattern with slashes. ``a/**`` is everything below ``a``."""
     parts: list[list[Fits]] = [[]]
-    names = pattern.split("/")
-    for number, name in enumerate(names):
-        if len(name) > 1 and not name.strip("*"):
+    *above, last = _names(pattern)
+    for name in above:
+        if _is_any_number(name):
             parts.append([])
-            if number == len(names) - 1:
-                parts[-1].append(_any)
         else:
-            parts[-1].append(name_fits(_without_escape_of_slash(name) if number < len(names) - 1 else name))
+            parts[-1].append(name_fits(name))
+    if _is_any_number(last):
+        parts.append([_any])
+    else:
+        parts[-1].append(name_fits(last))
     return partial(_fits, parts)
 
 
-def _without_escape_of_slash(name: str) -> str:
-    escapes = len(name) - len(name.rstrip("\\"))
-    return name[:-1] if escapes % 2 else name
+def _is_any_number(name: str) -> bool:
+    return len(name) > 1 and not name.strip("*")
+
+
+def _names(pattern: str) -> list[str]:
+    """What stands between the slashes, but for those in brackets; a backslash before a slash says nothing."""
+    names, begin, at = [], 0, 0
+    while at < len(pattern):
+        end = at + 1
+        if pattern[at] == "[" and (bracket := _bracket(pattern, end)):
+            end = bracket[1]
+        elif pattern[at] == "\\" and pattern[end : end + 1] != "/":
+            end += 1
+        elif pattern[at] in "/\\":
+            names.append(pattern[begin:at])
+            end += pattern[at] == "\\"
+            begin = end
+        at = end
+    return [*names, pattern[begin:]]
 
 
 def _fits(parts: Sequence[Sequence[Callable[[_Item], bool]]], items: Sequence[_Item]) -> bool:
