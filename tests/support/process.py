@@ -1,24 +1,32 @@
 """Running the command line as a process of its own, in a clean environment."""
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 BRIDA = [sys.executable, "-m", "brida"]
 
+NOBODY = tempfile.mkdtemp(prefix="brida-tests-")
+"""The home of a user who has no settings: no test reads or writes those of whoever runs the tests."""
+atexit.register(shutil.rmtree, NOBODY, ignore_errors=True)
+
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without credentials, servers or languages of whoever runs the tests."""
+    """The environment without credentials, servers, languages or home of whoever runs the tests."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANTHROPIC_", "BRIDA_", "COLUMNS", "LC_", "LANG"))
+        if not name.startswith(("ANTHROPIC_", "BRIDA_", "COLUMNS", "LC_", "LANG", "XDG_"))
     }
     kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    kept["HOME"] = NOBODY
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", **more}
 
 

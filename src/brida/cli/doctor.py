@@ -178,8 +178,8 @@ class Doctor:
 
     def _model(self) -> Iterator[Check]:
         """The credential, and all that a server can be asked; as ``brida run`` would choose them."""
-        from brida.cli.settings import DEFAULT_MODEL
         from brida.models.anthropic import AnthropicModel, credential_available
+        from brida.settings.build import DEFAULT_MODEL
 
         say, environ = self._say, os.environ
         name = self._flags.model or environ.get("BRIDA_MODEL")

@@ -60,12 +60,14 @@ def _run(given: list[str], screen: Screen) -> int:
 
 
 def _catalogue(given: list[str]) -> Catalogue:
-    wanted = _value_of("--lang", given)
+    flag, wanted = "--lang", _value_of("--lang", given)
+    if wanted is None:
+        flag, wanted = "BRIDA_LANGUAGE", os.environ.get("BRIDA_LANGUAGE") or None
     try:
         language = choose_language(wanted, os.environ)
     except ValueError as error:
         say = Catalogue.for_language(choose_language(None, os.environ))
-        words = say("--lang: {language} is not spoken here: it is en, es or pt", language=wanted)
+        words = say("{flag}: {language} is not spoken here: it is en, es or pt", flag=flag, language=wanted)
         raise ConfigurationError(words) from error
     install_for_command_line(language)
     return Catalogue.for_language(language)

@@ -62,6 +62,14 @@ class Screen:
             self.out("\n")
 
 
+def somebody_is_there(screen: Screen) -> bool:
+    """Whether a person can be asked: stdin and stderr are both terminals."""
+    try:
+        return sys.stdin is not None and sys.stdin.isatty() and screen.err_is_terminal
+    except ValueError:
+        return False
+
+
 def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()

@@ -7,46 +7,56 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from types import FrameType
+from typing import Final
 
 from brida.agent import Agent
 from brida.approval.terminal import StandardInput, Terminal
-from brida.cli.screen import Screen
-from brida.cli.settings import Flags, Settings
+from brida.cli.flags import Flags
+from brida.cli.making import make_agent
+from brida.cli.screen import Screen, somebody_is_there
 from brida.cli.trace import Trace
 from brida.core.events import Event, to_json
 from brida.core.stops import EXIT_CODES
+from brida.errors import ConfigurationError
 from brida.models.base import Delta, close_quietly
 from brida.runtime import loops
 from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
-from brida.texts.catalogue import Catalogue
+from brida.texts.catalogue import N_, Catalogue
+
+DEFAULT_TASK: Final = N_("Read the first line of README.md, then tell me what time it is")
 
 
-def run_task(flags: Flags, say: Catalogue, screen: Screen) -> int:
+@dataclass(frozen=True, slots=True)
+class TaskFlags:
+    """The flags of ``brida run``, beside those that make the agent."""
+
+    task: str | None = None
+    json: bool = False
+    events: bool = False
+    quiet: bool = False
+    debug: bool = False
+    fail_on_declined: bool = False
+
+
+def run_task(flags: TaskFlags, settings: Flags, say: Catalogue, screen: Screen) -> int:
     """Runs the task and gives the exit code. Raises :class:`ConfigurationError` before anything runs."""
-    quiet = flags.quiet
-    settings = Settings(flags, say, (lambda _: None) if quiet else screen.line)
-    task = settings.task()
-    model = settings.model()
-    tools = settings.tools()
-    somebody = _somebody_is_there(screen) and flags.task != "-"
-    agent = Agent(
-        model=model,
-        tools=tools.values(),
-        system=settings.system(),
-        max_tokens=flags.max_tokens,
-        stop_sequences=flags.stop_sequence,
-        limits=settings.limits(),
-        policy=settings.policy(),
-        approve=Terminal(say, screen.raw_error, StandardInput(), width=screen.width) if somebody else None,
-        yes_to=settings.yes_to(tools),
-        language=say.language,
-    )
-    machine = flags.json or flags.events
-    trace = Trace(screen, say, lines=not quiet, text=not machine)
-    listener = _event_lines(screen, trace) if flags.events else trace
-    with redirect_stdout(sys.stderr or io.StringIO()):  # what a tool prints is no answer of the model
+    task = _task(flags.task, say)
+    somebody = somebody_is_there(screen) and flags.task != "-"
+
+    def ask(words: Catalogue) -> Terminal | None:
+        reader = StandardInput() if somebody else None
+        return None if reader is None else Terminal(words, screen.raw_error, reader, width=screen.width)
+
+    tell = (lambda _: None) if flags.quiet else screen.line
+    with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
+        agent = make_agent(settings, say, tell, ask)
+        say = Catalogue.for_language(agent.language)
+        trace = Trace(screen, say, lines=not flags.quiet, text=not (flags.json or flags.events))
+        listener = _event_lines(screen, trace) if flags.events else trace
+        task = say(DEFAULT_TASK) if task is None else task
         outcome = loops.run(lambda: _drive(agent, task, listener, screen, say), handle_interrupt=False)
     if flags.json:
         screen.json(outcome.to_json())
@@ -57,6 +67,20 @@ def run_task(flags: Flags, say: Catalogue, screen: Screen) -> int:
     if flags.fail_on_declined and outcome.completed and outcome.declined:
         return EXIT_CODES["stopped"]
     return outcome.stop.exit_code
+
+
+def _task(task: str | None, say: Catalogue) -> str | None:
+    """The task: the argument, or the standard input where it is ``-``; None for the default one."""
+    if task == "-":
+        if sys.stdin is None:
+            raise ConfigurationError(say("the task - reads the standard input, and that is closed"))
+        try:
+            task = sys.stdin.buffer.read().decode("utf-8", "replace")
+        except OSError as error:
+            raise ConfigurationError(say("the standard input cannot be read: {why}", why=error)) from error
+    if task is not None and not task.strip():
+        raise ConfigurationError(say("the task is blank: say what to do"))
+    return task
 
 
 async def _drive(
@@ -102,14 +126,6 @@ def _catch_signals(run: LocalRun, tell: Callable[[], object]) -> Callable[[], No
             signal.signal(number, handler)
 
     return restore
-
-
-def _somebody_is_there(screen: Screen) -> bool:
-    """Whether a person can be asked: stdin and stderr are both terminals."""
-    try:
-        return sys.stdin is not None and sys.stdin.isatty() and screen.err_is_terminal
-    except ValueError:
-        return False
 
 
 def _event_lines(screen: Screen, trace: Trace) -> Callable[[Event | Delta], None]:

@@ -1,0 +1,97 @@
+"""From flags to an agent: what every command that runs one begins with."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brida.cli.flags import Flags
+from brida.errors import ConfigurationError
+from brida.settings.load import Loaded, load, what_is_ignored
+from brida.settings.merge import Effective, merged
+from brida.texts.catalogue import Catalogue, choose_language
+
+if TYPE_CHECKING:
+    from brida.agent import Agent
+    from brida.approval.answers import Approver
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen: the settings that count, and the agent made in code that they change, if any."""
+
+    root: Path
+    loaded: Loaded
+    effective: Effective
+    base: "Agent | None"
+
+    @property
+    def language(self) -> str:
+        """The language to speak: the chosen one, else that of the locale."""
+        chosen = self.effective.value("language")
+        return choose_language(chosen if isinstance(chosen, str) else None, os.environ)
+
+
+def choose(flags: Flags, say: Catalogue, tell: Callable[[str], None]) -> Choice:
+    """What a run with these flags would use. Imports the module of ``--agent``, and nothing else.
+
+    ``tell`` is told of variables that mean nothing. Raises :class:`ConfigurationError`.
+    """
+    root = flags.directory(say)
+    loaded = load(root, flags.layer(root), say, tell)
+    base, layers = None, loaded.layers
+    if flags.agent is not None and ":" in flags.agent:
+        from brida.settings.coded import coded_agent, layer_of
+
+        base = coded_agent(flags.agent, root, say)
+        layers = replace(layers, agent=layer_of(base, flags.agent))
+    elif flags.agent is not None:
+        layers = loaded.described(flags.agent, say)
+    return Choice(root, loaded, merged(layers), base)
+
+
+def make_agent(
+    flags: Flags,
+    say: Catalogue,
+    tell: Callable[[str], None],
+    approve: "Callable[[Catalogue], Approver | None]",
+) -> "Agent":
+    """The agent that the flags, the variables and the files of settings describe.
+
+    ``say`` speaks until the language is known; the agent's is ``agent.language``, and ``approve`` makes
+    its approver in that language; an agent made in code keeps its own. ``tell`` is told what a person
+    should know: the model, what is ignored and why. Raises :class:`ConfigurationError`, naming where the
+    wrong value was written; nothing has run then but the modules that were named.
+    """
+    from brida.agent import Agent
+    from brida.settings.build import Builder
+
+    choice = choose(flags, say, tell)
+    say = Catalogue.for_language(choice.language)
+    for line in what_is_ignored(choice.effective, choice.loaded, say):
+        tell(line)
+    base = choice.base
+    arguments = Builder(choice.effective, choice.root, say, tell, base).arguments()
+    tools = arguments.get("tools", () if base is None else base.tools.values())
+    names = [one.name for one in tools]
+    yes_to = _yes_to(flags, names, say)
+    if base is None:
+        arguments |= {"language": say.language, "approve": approve(say), "yes_to": yes_to}
+        return Agent(**arguments)
+    arguments["yes_to"] = yes_to | (base.yes_to & set(names))
+    return base.replaced(approve=base.approve or approve(say), **arguments)
+
+
+def _yes_to(flags: Flags, names: list[str], say: Catalogue) -> frozenset[str]:
+    """The tools whose questions are answered in advance; each must be there."""
+    for name in flags.yes_to:
+        if name not in names:
+            raise ConfigurationError(
+                say(
+                    "--yes-to: there is no tool named {name}; the tools are: {known}",
+                    name=name,
+                    known=", ".join(names) or "-",
+                )
+            )
+    return frozenset(flags.yes_to)

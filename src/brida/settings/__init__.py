@@ -1,0 +1,1 @@
+"""Settings: from files, variables and flags to the agent that they describe."""

@@ -1,0 +1,190 @@
+"""What a setting can hold: how it is written, what is right, and the JSON Schema that tells an editor."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from brida.core.policy import TIERS, Rule
+from brida.core.wording import Say
+from brida.texts.catalogue import LANGUAGES, N_, choose_language
+
+Schema = Mapping[str, Any]
+
+LARGEST: Final = 10**18
+"""Whole numbers of settings are below this: more digits than anybody means."""
+
+CLOSING_REPLY: Final = 1_024
+"""Tokens of a closing reply that is switched on without a number."""
+
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of value.
+
+    ``check`` takes a value as TOML has it and gives the one that counts (``"off"`` and ``false`` become
+    None); it raises ``ValueError`` where the value is wrong. ``read`` takes the text of a variable or a
+    flag and gives what a file would hold. ``expected`` says in English what is right, ``schema`` in JSON
+    Schema.
+    """
+
+    expected: str
+    schema: Schema
+    check: Callable[[object], object]
+    read: Callable[[str], object]
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def words(self, say: Say) -> str:
+        """What would be right, in the language of ``say``."""
+        return say(self.expected, **self.facts)
+
+
+def whole(least: int, *, off: bool = False, on: int | None = None) -> Kind:
+    """A whole number from ``least``; with ``off`` it can be switched off, ``on`` is what true means."""
+    number: Schema = {"type": "integer", "minimum": least, "exclusiveMaximum": LARGEST}
+
+    def check(value: object) -> object:
+        if off and (value == "off" or value is False):
+            return None
+        if on is not None and (value == "on" or value is True):
+            return on
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < LARGEST:
+            raise ValueError
+        return value
+
+    allowed = [
+        number,
+        *([{"enum": ["off", False]}] if off else []),
+        *([{"enum": ["on", True]}] if on else []),
+    ]
+    expected = N_("a whole number of at least {least}")
+    if off:
+        expected = N_("a whole number of at least {least}, or off")
+    if on is not None:
+        expected = N_("a whole number of at least {least}, or on, or off")
+    schema = number if len(allowed) == 1 else {"anyOf": allowed}
+    return Kind(expected=expected, schema=schema, check=check, read=plain, facts={"least": least})
+
+
+def _seconds(value: object) -> object:
+    if value == "off" or value is False:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not (math.isfinite(value) and 0 < value < LARGEST):
+        raise ValueError
+    return value
+
+
+def _switch(value: object) -> object:
+    words: Mapping[object, bool] = {"on": True, "off": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value in words:
+        return words[value]
+    raise ValueError
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    value.encode()  # half of a surrogate pair, from a variable that is not UTF-8, is a ValueError too
+    return value
+
+
+def _name(value: object) -> str:
+    if not (text := _text(value)).strip():
+        raise ValueError
+    return text
+
+
+def _url(value: object) -> str:
+    from brida.models.anthropic import checked_url
+
+    return checked_url(_text(value))
+
+
+def _language(value: object) -> str:
+    return choose_language(_text(value), {})
+
+
+def _tier(value: object) -> str:
+    if value not in TIERS:
+        raise ValueError
+    return str(value)
+
+
+def _several(check: Callable[[object], str]) -> Callable[[object], object]:
+    def each(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError
+        return tuple(check(item) for item in value)
+
+    return each
+
+
+def _rule(value: object) -> str:
+    return Rule(_text(value), "ask").pattern
+
+
+def plain(text: str) -> object:
+    """The number or truth value that a text writes, else the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def listed(text: str) -> object:
+    """The items between the commas."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+_STRING: Final = {"type": "string"}
+_FILLED: Final = {"type": "string", "pattern": r"\S"}
+
+SECONDS: Final = Kind(
+    expected=N_("a number of seconds above 0, or off"),
+    schema={"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"enum": ["off", False]}]},
+    check=_seconds,
+    read=plain,
+)
+SWITCH: Final = Kind(
+    expected=N_("true or false"),
+    schema={"enum": [True, False, "on", "off"]},
+    check=_switch,
+    read=plain,
+)
+TEXT: Final = Kind(expected=N_("a text"), schema=_STRING, check=_text, read=str)
+NAME: Final = Kind(expected=N_("a name that is not blank"), schema=_FILLED, check=_name, read=str)
+URL: Final = Kind(
+    expected=N_("an address such as http://127.0.0.1:8080"),
+    schema={"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
+    check=_url,
+    read=str,
+)
+LANGUAGE: Final = Kind(
+    expected=N_("en, es or pt"),
+    schema={"type": "string", "pattern": f"^({'|'.join(LANGUAGES)})([-_.@].*)?$"},
+    check=_language,
+    read=str,
+)
+TIER: Final = Kind(
+    expected=N_("allow, ask or deny"), schema={"enum": list(reversed(TIERS))}, check=_tier, read=str
+)
+NAMES: Final = Kind(
+    expected=N_("a list of texts that are not blank"),
+    schema={"type": "array", "items": _FILLED},
+    check=_several(_name),
+    read=listed,
+)
+RULES: Final = Kind(
+    expected=N_("a list of tool names, or globs such as read_*"),
+    schema={"type": "array", "items": {"type": "string", "pattern": r"^\S+$"}},
+    check=_several(_rule),
+    read=listed,
+)

@@ -1,0 +1,206 @@
+"""What counts, of all that files, variables and flags say.
+
+``default < user's file < trusted project's file < variables < flags``; what a project's file that nobody
+trusts says is laid over the result where it tightens. With an agent that was named, the agent's own
+settings stand in place of the files and the variables; then the flags, then the project's tightening.
+The language is the exception: an agent that has none of its own speaks the person's. Rules are never
+replaced: they add up, and ``ask`` and ``deny`` come from everywhere.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from brida.core.policy import Rule, check_tier
+from brida.core.valves import Limits
+from brida.core.wording import Say
+from brida.settings.files import SettingsFile
+from brida.settings.table import BY_KEY, SETTINGS, Setting, is_no_looser
+from brida.settings.values import DEFAULT, Given, Layer
+from brida.texts.catalogue import N_
+
+TrustState: TypeAlias = Literal["trusted", "changed", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project's file and whether a person trusts it: ``changed`` is one that was trusted as it was."""
+
+    file: SettingsFile
+    state: TrustState = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """All that was said. ``agent``: the settings of the agent that was named, in place of the default."""
+
+    user: Layer = field(default_factory=dict)
+    project: Project | None = None
+    variables: Layer = field(default_factory=dict)
+    flags: Layer = field(default_factory=dict)
+    agent: Layer | None = None
+    agent_is_the_projects: bool = False
+
+
+WHY = {
+    "never": N_("the file is not trusted: run brida trust"),
+    "changed": N_("the file has changed since it was trusted: run brida trust"),
+    "beaten": N_("{by} beats it"),
+    "agent": N_("the agent has its own"),
+    "closing": N_("max_tokens_total leaves no room for it"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A setting that was given and does not count: why is a key of :data:`WHY`, ``by`` what beats it."""
+
+    key: str
+    given: Given
+    why: str
+    by: str = ""
+
+    def words(self, say: Say) -> str:
+        """Why it does not count."""
+        return say(WHY[self.why], by=self.by)
+
+    @property
+    def for_want_of_trust(self) -> bool:
+        """Whether trusting the project's file would let it count."""
+        return self.why in ("never", "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What counts: a value for every setting but the rules, the rules one by one, and what does not count."""
+
+    values: Mapping[str, Given]
+    rules_given: tuple[tuple[str, Given], ...]
+    ignored: tuple[Ignored, ...]
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, each with its source."""
+        return tuple(
+            Rule(str(given.value), check_tier(key, key.removeprefix("policy.")), given.source.name)
+            for key, given in self.rules_given
+        )
+
+    def value(self, key: str) -> object:
+        """The value of a setting; ``limits.max_requests`` is the number that follows where none is set."""
+        return _standing(key, self.values)
+
+    def rules_of(self, key: str) -> list[Given]:
+        """The rules of ``policy.allow``, ``policy.ask`` or ``policy.deny``, one by one."""
+        return [given for name, given in self.rules_given if name == key]
+
+    def limits(self) -> Limits:
+        """The limits. Raises ``ValueError`` where they contradict each other."""
+        prefix = "limits."
+        given = {key.removeprefix(prefix): one.value for key, one in self.values.items() if prefix in key}
+        return Limits(**given)  # type: ignore[arg-type]
+
+
+def merged(layers: Layers) -> Effective:
+    """What counts, and what does not and why."""
+    merge = _Merge({row.key: Given(row.default, DEFAULT) for row in SETTINGS if not row.is_rule})
+    project = layers.project
+    said: Layer = {} if project is None else project.file.layer
+    trusted: Layer = said if project is not None and project.state == "trusted" else {}
+    if layers.agent is None:
+        opening = [layers.user, trusted, layers.variables, layers.flags]
+        merge.lay(*opening)
+    else:
+        opening = [layers.agent, layers.flags]
+        merge.lay(_language_of(layers.user), _language_of(layers.variables))  # it is the person's
+        merge.pass_over(layers.user, layers.variables)
+        merge.lay(*opening)
+    if project is not None and not layers.agent_is_the_projects:
+        if layers.agent is not None:
+            merge.tighten(said, why="agent")
+        elif project.state != "trusted":
+            merge.tighten(said, why=project.state)
+    merge.keep_closing_reply_possible()
+    closing = [layers.agent or {}, layers.user, said, layers.variables, layers.flags]
+    rules = (
+        *_rules("policy.deny", closing),
+        *_rules("policy.ask", closing),
+        *_rules("policy.allow", opening),
+    )
+    return Effective(merge.values, rules, tuple(merge.ignored))
+
+
+def _language_of(layer: Layer) -> Layer:
+    return {key: given for key, given in layer.items() if key == "language"}
+
+
+def _rules(key: str, layers: Iterable[Layer]) -> Iterator[tuple[str, Given]]:
+    for given in (layer[key] for layer in layers if key in layer):
+        if isinstance(given.value, tuple):
+            yield from ((key, Given(pattern, given.source)) for pattern in given.value)
+
+
+@dataclass(slots=True)
+class _Merge:
+    values: dict[str, Given]
+    ignored: list[Ignored] = field(default_factory=list)
+
+    def lay(self, *layers: Layer) -> None:
+        """Every value of the layers counts, in place of what was there."""
+        for key, given in ((key, given) for layer in layers for key, given in layer.items()):
+            if BY_KEY[key].is_rule:
+                continue
+            before = self.values[key]
+            if before.source.kind not in ("default", "agent"):
+                self.ignored.append(Ignored(key, before, "beaten", given.source.name))
+            self.values[key] = given
+
+    def pass_over(self, *layers: Layer) -> None:
+        """Nothing of the layers counts but the rules that close something."""
+        for key, given in ((key, given) for layer in layers for key, given in layer.items()):
+            if BY_KEY[key].untrusted != "always" and self.values.get(key) != given:
+                self.ignored.append(Ignored(key, given, "agent"))
+
+    def tighten(self, layer: Layer, *, why: str) -> None:
+        """What tightens counts; what does not is ignored, and ``why`` is the reason."""
+        for row in SETTINGS:
+            given = layer.get(row.key)
+            if given is None or row.untrusted == "always":
+                continue
+            now = self.values.get(row.key)
+            if now is None:
+                self.ignored.append(Ignored(row.key, given, why))
+            elif now.source.kind in ("variable", "flag"):
+                self.ignored.append(Ignored(row.key, given, "beaten", now.source.name))
+            elif given.value == _standing(row.key, self.values):
+                continue
+            elif _may_replace(row, given, now, self.values):
+                self.values[row.key] = given
+            else:
+                self.ignored.append(Ignored(row.key, given, why))
+
+    def keep_closing_reply_possible(self) -> None:
+        """Where a project left no more tokens than the closing reply takes, there is none."""
+        closing, total = self.values["limits.closing_reply"], self.values["limits.max_tokens_total"]
+        if total.source.kind != "project" or not isinstance(closing.value, int):
+            return
+        if isinstance(total.value, int) and closing.value >= total.value:
+            self.values["limits.closing_reply"] = Given(None, total.source)
+            self.ignored.append(Ignored("limits.closing_reply", closing, "closing"))
+
+
+def _may_replace(row: Setting, given: Given, now: Given, values: Mapping[str, Given]) -> bool:
+    """Whether a value of a project's file may take the place of the one that counts ``now``."""
+    if row.untrusted == "free":
+        return now.source.kind != "agent"
+    return row.untrusted != "never" and is_no_looser(row.key, given.value, _standing(row.key, values))
+
+
+def _standing(key: str, values: Mapping[str, Given]) -> object:
+    """The value as it counts; the requests follow from ``max_turns`` where nothing limits them."""
+    value = values[key].value
+    if key == "limits.max_requests" and value is None:
+        turns = values["limits.max_turns"].value
+        assert isinstance(turns, int)
+        return Limits(max_turns=turns).requests
+    return value
