@@ -161,6 +161,7 @@ def test_any_file_gives_text_within_the_limits(content: bytes, offset: int, limi
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "a").write_bytes(content)
         text = builtin.read_text(Path(place), "a", offset, limit)
+        assert isinstance(text, str)
         assert text.strip()
         assert text.encode()
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brida.core.wording import Say, english
-from brida.tools import Change, Tool, ToolError, basis, difference, paths, portable, tool
+from brida.tools import Change, Tool, ToolError, basis, difference, paths, portable, tool, walk
 from brida.tools import replace as replacing
 from brida.tools.builtin import builtin_tools
 from brida.tools.context import CallContext, call_context
@@ -297,7 +297,7 @@ def test_a_file_that_changed_since_is_not_deleted(root: Path) -> None:
 
 
 def test_a_protected_file_is_not_deleted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (portable, paths.walk):
+    for module in (portable, walk):
         monkeypatch.setattr(module, "is_writable", lambda name, directory: False)  # root may write anything
     with pytest.raises(ToolError, match="Permission denied"):
         _delete(root, "a.txt", None)

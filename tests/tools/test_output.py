@@ -24,12 +24,19 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, field_serializer
 
 from brida.core.wording import Say
-from brida.tools.output import RESULT_LIMIT, TURN_LIMIT, ToolError, describe_error, render, share
+from brida.tools import output
+from brida.tools.output import RESULT_LIMIT, TURN_LIMIT, ToolError, describe_error, share
 from brida.tools.text import head
 
 
 def _say(text: str, /, **facts: object) -> str:
     return text.format(**facts)
+
+
+def render(value: object, *, limit: int = RESULT_LIMIT, say: Say) -> str:
+    text = output.render(value, limit=limit, say=say)
+    assert isinstance(text, str)
+    return text
 
 
 class Color(enum.Enum):
