@@ -58,10 +58,14 @@ def quick(home, project, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(project)
 
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str, **env: str) -> Ran:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
         out = io.StringIO()
         command = build(ENGLISH, Screen(out, io.StringIO()))
-        return Ran(command.main(["doctor", "--json", *arguments], standalone_mode=False), out.getvalue(), "")
+        code = command.main(["doctor", "--json", *arguments], standalone_mode=False)
+        assert CANARY[8:14] not in out.getvalue()
+        return Ran(code, out.getvalue(), "")
 
     return run
 
@@ -153,8 +157,8 @@ def test_every_check_is_one_line_that_begins_with_how_it_is(doctor):
     assert ran.err == "\n0 problems · 0 warnings\n"
 
 
-def test_every_extra_says_what_it_gives(doctor):
-    texts = [one["text"] for one in doctor("--json", "--offline").object["checks"] if one["name"] == "extra"]
+def test_every_extra_says_what_it_gives(quick):
+    texts = [one["text"] for one in quick("--offline").object["checks"] if one["name"] == "extra"]
     assert [text.split()[0] for text in texts] == ["embedded", "chat", "regex"]
     assert all(": " in text for text in texts)
 
@@ -170,41 +174,41 @@ def test_offline_asks_nobody(doctor):
 # --- credentials ------------------------------------------------------------------------------------------
 
 
-def test_a_server_of_anthropic_without_a_credential_is_a_problem_and_is_not_asked(doctor):
-    ran = doctor("--json", "--model", "claude-sonnet-5")
+def test_a_server_of_anthropic_without_a_credential_is_a_problem_and_is_not_asked(quick):
+    ran = quick("--model", "claude-sonnet-5")
     assert ran.code == 5
     assert check(ran, "credential")["level"] == "problem"
     assert "set ANTHROPIC_API_KEY" in check(ran, "credential")["advice"]
     assert "server" not in [one["name"] for one in ran.object["checks"]]
 
 
-def test_without_credential_and_base_url_it_says_that_the_embedded_model_is_used(doctor):
-    ran = doctor("--json")
+def test_without_credential_and_base_url_it_says_that_the_embedded_model_is_used(quick):
+    ran = quick()
     assert ran.code == 0
     assert check(ran, "model")["level"] == "warning"
     assert "embedded model" in check(ran, "model")["text"]
 
 
-def test_whoever_asks_for_the_embedded_model_is_not_warned(doctor):
-    ran = doctor("--json", "--model", "embedded", ANTHROPIC_API_KEY=CANARY)
+def test_whoever_asks_for_the_embedded_model_is_not_warned(quick):
+    ran = quick("--model", "embedded", ANTHROPIC_API_KEY=CANARY)
     assert check(ran, "model")["level"] == "ok"
 
 
-def test_a_key_with_a_line_break_is_a_problem_and_goes_nowhere(doctor):
+def test_a_key_with_a_line_break_is_a_problem_and_goes_nowhere(quick):
     with Answers() as server:
-        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_API_KEY=f"{CANARY}\n")
+        ran = quick("--base-url", server.url, ANTHROPIC_API_KEY=f"{CANARY}\n")
         assert server.asked == []
     assert (ran.code, check(ran, "credential")["level"]) == (5, "problem")
 
 
-def test_a_key_that_goes_over_plain_http_to_another_machine_is_warned_of(doctor):
-    ran = doctor("--json", "--offline", "--base-url", "http://example.test", ANTHROPIC_API_KEY=CANARY)
+def test_a_key_that_goes_over_plain_http_to_another_machine_is_warned_of(quick):
+    ran = quick("--offline", "--base-url", "http://example.test", ANTHROPIC_API_KEY=CANARY)
     assert check(ran, "credential")["level"] == "warning"
 
 
-def test_a_profile_that_is_not_there_is_a_problem_with_the_credential(doctor):
+def test_a_profile_that_is_not_there_is_a_problem_with_the_credential(quick):
     with Answers() as server:
-        ran = doctor("--json", "--base-url", server.url, ANTHROPIC_PROFILE="nowhere")
+        ran = quick("--base-url", server.url, ANTHROPIC_PROFILE="nowhere")
     assert ran.code == 5
     assert "the credential cannot be used" in check(ran, "server")["text"]
 
@@ -221,13 +225,9 @@ def test_a_server_that_refuses_the_credential_is_a_problem(doctor, status):
 
 def test_a_password_in_the_base_url_is_not_shown(doctor):
     with Answers() as server:
-        url = server.url.replace("://", "://somebody:hunter2@")
-        for ran in (
-            doctor("--base-url", url),
-            doctor("--base-url", url + "?a=hunter2"),
-            doctor("--base-url", "x@y"),
-        ):
-            assert "hunter2" not in ran.out + ran.err
+        ran = doctor("--base-url", server.url.replace("://", "://somebody:hunter2@"))
+        assert server.asked
+    assert "hunter2" not in ran.out + ran.err
 
 
 def test_the_key_does_not_follow_a_redirect(doctor):
@@ -298,8 +298,8 @@ def test_tls_where_none_is_spoken_is_told_apart_from_silence(quick):
     assert "TLS" in check(ran, "server")["text"]
 
 
-def test_certificates_that_cannot_be_read_are_a_problem_with_that_variable(doctor, tmp_path):
-    ran = doctor("--json", "--base-url", "https://127.0.0.1:9", SSL_CERT_FILE=str(tmp_path / "none.pem"))
+def test_certificates_that_cannot_be_read_are_a_problem_with_that_variable(quick, tmp_path):
+    ran = quick("--base-url", "https://127.0.0.1:9", SSL_CERT_FILE=str(tmp_path / "none.pem"))
     assert ran.code == 5
     assert "SSL_CERT_FILE" in check(ran, "server")["advice"]
 
@@ -351,10 +351,59 @@ def test_names_of_models_cannot_write_to_the_terminal(doctor):
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host", "http://", "http://a b"])
-def test_a_base_url_that_is_none_is_a_problem(doctor, url):
+def test_a_base_url_that_is_none_is_a_problem_where_it_was_found_and_wrong_use_as_a_flag(doctor, url):
     ran = doctor("--json", ANTHROPIC_BASE_URL=url)
     assert ran.code == 5
-    assert "no address" in check(ran, "model")["text"]
+    assert "ANTHROPIC_BASE_URL" in check(ran, "settings")["text"]
+    assert doctor("--base-url", url).code == 2
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_settings_that_were_found_are_named(quick, project, home):
+    config = home / ".config" / "brida"
+    config.mkdir(parents=True)
+    (config / "brida.toml").write_text('model = "mine"\n')
+    (project / "brida.toml").write_text('base_url = "http://evil.test"\n')
+    with Answers(404) as server:
+        ran = quick(ANTHROPIC_BASE_URL=server.url)
+        assert server.asked == ["/v1/models", "/v1/models/mine"]
+    texts = [one["text"] for one in ran.object["checks"] if one["name"] == "settings"]
+    assert str(config / "brida.toml") in texts[0]
+    assert str(project / "brida.toml") in texts[1]
+    assert "not trusted" in texts[1]
+
+
+def test_a_server_that_only_an_untrusted_file_names_is_warned_of_and_not_asked(quick, project):
+    with Answers() as server:
+        (project / "brida.toml").write_text(f'base_url = "{server.url}"\nmodel = "m"\n')
+        ran = quick(ANTHROPIC_API_KEY=CANARY, ANTHROPIC_BASE_URL=f"http://127.0.0.1:{dead_port()}")
+        assert server.asked == []
+    assert "warning" in [one["level"] for one in ran.object["checks"] if one["name"] == "settings"]
+
+
+def test_a_file_of_settings_that_is_wrong_is_a_problem_and_no_model_is_looked_for(doctor, project):
+    (project / "brida.toml").write_text("modle = 7\n\x1b")
+    ran = doctor("--json", ANTHROPIC_API_KEY=CANARY)
+    assert ran.code == 5
+    assert "brida.toml" in check(ran, "settings")["text"]
+    assert "server" not in [one["name"] for one in ran.object["checks"]]
+    assert "\x1b" not in doctor().out
+
+
+def test_a_variable_that_means_nothing_is_a_warning(quick):
+    ran = quick("--offline", BRIDA_MODLE="x")
+    assert any("BRIDA_MODLE" in one["text"] for one in ran.object["checks"] if one["level"] == "warning")
+
+
+def test_a_model_made_in_code_is_not_looked_for(doctor, project):
+    (project / "mine.py").write_text(
+        "from brida import Agent, ScriptedModel\nagent = Agent(model=ScriptedModel([], name='made'))\n"
+    )
+    ran = doctor("--json", "--agent", "mine:agent", ANTHROPIC_API_KEY=CANARY)
+    assert ran.code == 0
+    assert check(ran, "model")["text"] == "made is made in code: it is not looked for"
 
 
 # --- the clock --------------------------------------------------------------------------------------------
@@ -387,9 +436,9 @@ def test_a_server_that_tells_no_time_is_not_compared_with(quick, date):
 # --- the place --------------------------------------------------------------------------------------------
 
 
-def test_a_home_that_is_a_file_is_a_problem(doctor, tmp_path):
+def test_a_home_that_is_a_file_is_a_problem(quick, tmp_path):
     (tmp_path / "file").write_text("")
-    ran = doctor("--json", "--offline", HOME=str(tmp_path / "file"), XDG_STATE_HOME="", XDG_CONFIG_HOME="")
+    ran = quick("--offline", HOME=str(tmp_path / "file"), XDG_STATE_HOME="", XDG_CONFIG_HOME="")
     assert ran.code == 5
     assert check(ran, "state directory")["level"] == "problem"
     assert check(ran, "settings directory")["level"] == "warning"
@@ -400,11 +449,10 @@ def test_looking_leaves_nothing_behind(doctor, home, project):
     assert [*home.iterdir(), *project.iterdir()] == []
 
 
-def test_a_root_that_is_no_directory_is_a_problem(doctor):
-    ran = doctor("--json", "--offline", "--root", "nowhere\x1b[31m")
-    assert ran.code == 5
-    assert check(ran, "project directory")["level"] == "problem"
-    assert "\x1b" not in doctor("--offline", "--root", "nowhere\x1b[31m").out
+def test_a_root_that_is_no_directory_is_wrong_use(doctor):
+    ran = doctor("--offline", "--root", "nowhere\x1b[31m")
+    assert ran.code == 2
+    assert "\x1b" not in ran.err
 
 
 def test_an_encoding_that_is_not_utf_8_is_a_warning(doctor):

