@@ -109,7 +109,7 @@ class Terminal:
         line = await self._read_line()
         if line is None:
             raise InputEnded
-        return line.strip()
+        return line.strip(" \t\r")
 
     def _put(self, question: Question, said: str = "") -> str:
         shown = self._prompt.question(
