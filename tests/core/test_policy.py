@@ -117,3 +117,13 @@ def test_names_are_compared_with_their_case():
 def test_a_rule_that_makes_no_sense_is_refused(make, complaint):
     with pytest.raises(ValueError, match=complaint):
         make()
+
+
+def test_a_rule_that_only_tightens_does_not_open_what_the_default_denies():
+    tightening = Rule("*", "ask", "a project", only_tightens=True)
+    closed = Policy([tightening], default="deny")
+    assert closed.decide("write")[0] == "deny"
+    assert closed.decide("read", impact="read")[0] == "ask"
+    assert Policy([tightening, Rule("write", "allow")], default="deny").decide("write")[0] == "ask"
+    assert Policy([Rule("*", "ask")], default="deny").decide("write")[0] == "ask"
+    assert Policy([Rule("w*", "deny", only_tightens=True)], default="deny").denies("write") is not None

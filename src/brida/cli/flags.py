@@ -9,6 +9,7 @@ import click
 
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
+from brida.settings.schema import shown_value
 from brida.settings.table import SETTINGS, Setting
 from brida.settings.values import Given, Layer, Source
 
@@ -88,9 +89,8 @@ class _Value(click.ParamType[_Read]):
         try:
             checked = kind.check([value] if self._row.repeated else kind.read(value))
         except ValueError:
-            words = self._say(
-                "expected {expected}, got {value}", expected=kind.words(self._say), value=repr(value[:200])
-            )
+            shown = shown_value(self._row, value)
+            words = self._say("expected {expected}, got {value}", expected=kind.words(self._say), value=shown)
             raise click.BadParameter(words, ctx, param) from None
         return _Read(checked[0] if self._row.repeated and isinstance(checked, tuple) else checked)
 

@@ -20,12 +20,15 @@ class Rule:
     """One rule: the tools whose name matches the glob ``pattern`` get ``tier``.
 
     ``source`` says where the rule was written (``"--deny"``, ``"Policy"``, a file) and is shown to
-    whoever meets the rule. A wrong tier or an empty pattern raises ``ValueError``.
+    whoever meets the rule. ``only_tightens``: whoever wrote it may close, not open, so its ``ask`` does not
+    reach a tool that is denied because no other rule names it. A wrong tier or an empty pattern raises
+    ``ValueError``.
     """
 
     pattern: str
     tier: Tier
     source: str = "Policy"
+    only_tightens: bool = False
 
     def __post_init__(self) -> None:
         check_tier(f"the rule for {self.pattern!r}", self.tier)
@@ -76,9 +79,13 @@ class Policy:
 
     def decide(self, tool: str, *, impact: Impact = "high", declared: bool = False) -> tuple[Tier, str]:
         """The tier of ``tool`` and the rule that gives it, in words."""
+        high_declared = declared and impact == "high"
+        naming = [rule for rule in self.rules if rule.names(tool, high_declared=high_declared)]
+        if impact != "read" and self.default == "deny" and all(rule.only_tightens for rule in naming):
+            naming = [rule for rule in naming if rule.tier == "deny"]
         for tier in TIERS:
-            for rule in self.rules:
-                if rule.tier == tier and rule.names(tool, high_declared=declared and impact == "high"):
+            for rule in naming:
+                if rule.tier == tier:
                     return tier, str(rule)
         if impact == "read":
             return "allow", "impact = read"

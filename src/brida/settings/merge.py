@@ -77,12 +77,18 @@ class Effective:
     values: Mapping[str, Given]
     rules_given: tuple[tuple[str, Given], ...]
     ignored: tuple[Ignored, ...]
+    project_only_tightens: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules, each with its source."""
         return tuple(
-            Rule(str(given.value), check_tier(key, key.removeprefix("policy.")), given.source.name)
+            Rule(
+                str(given.value),
+                check_tier(key, key.removeprefix("policy.")),
+                given.source.name,
+                only_tightens=self.project_only_tightens and given.source.kind == "project",
+            )
             for key, given in self.rules_given
         )
 
@@ -115,11 +121,10 @@ def merged(layers: Layers) -> Effective:
         merge.lay(_language_of(layers.user), _language_of(layers.variables))  # it is the person's
         merge.pass_over(layers.user, layers.variables)
         merge.lay(*opening)
-    if project is not None and not layers.agent_is_the_projects:
-        if layers.agent is not None:
-            merge.tighten(said, why="agent")
-        elif project.state != "trusted":
-            merge.tighten(said, why=project.state)
+    may_loosen = trusted is said and layers.agent is None
+    only_tightens = project is not None and not (may_loosen or layers.agent_is_the_projects)
+    if project is not None and only_tightens:
+        merge.tighten(said, why=project.state if layers.agent is None else "agent")
     merge.keep_closing_reply_possible()
     closing = [layers.agent or {}, layers.user, said, layers.variables, layers.flags]
     rules = (
@@ -127,7 +132,7 @@ def merged(layers: Layers) -> Effective:
         *_rules("policy.ask", closing),
         *_rules("policy.allow", opening),
     )
-    return Effective(merge.values, rules, tuple(merge.ignored))
+    return Effective(merge.values, rules, tuple(merge.ignored), only_tightens)
 
 
 def _language_of(layer: Layer) -> Layer:
@@ -174,10 +179,16 @@ class _Merge:
                 self.ignored.append(Ignored(row.key, given, "beaten", now.source.name))
             elif given.value == _standing(row.key, self.values):
                 continue
-            elif _may_replace(row, given, now, self.values):
+            elif (row.untrusted == "free" and why != "agent") or self._is_tighter(row, given):
                 self.values[row.key] = given
             else:
                 self.ignored.append(Ignored(row.key, given, why))
+
+    def _is_tighter(self, row: Setting, given: Given) -> bool:
+        """Whether the value leaves less freedom than the one that counts, in an order that is known."""
+        if row.untrusted in ("free", "never"):
+            return False
+        return is_no_looser(row.key, given.value, _standing(row.key, self.values))
 
     def keep_closing_reply_possible(self) -> None:
         """Where a project left no more tokens than the closing reply takes, there is none."""
@@ -187,13 +198,6 @@ class _Merge:
         if isinstance(total.value, int) and closing.value >= total.value:
             self.values["limits.closing_reply"] = Given(None, total.source)
             self.ignored.append(Ignored("limits.closing_reply", closing, "closing"))
-
-
-def _may_replace(row: Setting, given: Given, now: Given, values: Mapping[str, Given]) -> bool:
-    """Whether a value of a project's file may take the place of the one that counts ``now``."""
-    if row.untrusted == "free":
-        return now.source.kind != "agent"
-    return row.untrusted != "never" and is_no_looser(row.key, given.value, _standing(row.key, values))
 
 
 def _standing(key: str, values: Mapping[str, Given]) -> object:

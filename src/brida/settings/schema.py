@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
+from brida.settings.kinds import URL
 from brida.settings.table import BY_KEY, SETTINGS, Setting
 from brida.texts.catalogue import N_
 
@@ -96,14 +97,15 @@ def _wrong(
     parts = [str(part) for part in location]
     if parts[-1] == "[key]":
         key, expected = dotted(parts[:-1]), say("a name made of letters, digits, - and _")
-        return wrong_value(say, f"{file}: {key}", parts[-2], expected)
+        return _wrong_value(say, f"{file}: {key}", shown(parts[-2]), expected)
     inner = parts[2:] if parts[0] == "agents" else parts
     if kind == "extra_forbidden":
         table, known = ".".join(inner[:-1]), _names_in(".".join(inner[:-1]), in_agent=inner is not parts)
         return _unknown(dotted(parts), table, inner[-1], known, file, say)
     row = BY_KEY.get(".".join(inner))
-    expected = row.kind.words(say) if row else say("a table of settings")
-    return wrong_value(say, f"{file}: {dotted(parts)}", value, expected)
+    if row is not None:
+        return wrong_value(say, f"{file}: {dotted(parts)}", value, row)
+    return _wrong_value(say, f"{file}: {dotted(parts)}", shown(value), say("a table of settings"))
 
 
 def _names_in(table: str, *, in_agent: bool) -> list[str]:
@@ -144,11 +146,22 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(name[:200].lower(), list(known), cutoff=0.6)
 
 
-def wrong_value(say: Say, where: str, value: object, expected: str) -> ConfigurationError:
-    """The error of a value that makes no sense."""
+def wrong_value(say: Say, where: str, value: object, row: Setting) -> ConfigurationError:
+    """The error of a value that makes no sense for a setting."""
+    return _wrong_value(say, where, shown_value(row, value), row.kind.words(say))
+
+
+def _wrong_value(say: Say, where: str, value: str, expected: str) -> ConfigurationError:
     return ConfigurationError(
-        say("{where}: expected {expected}, got {value}", where=where, expected=expected, value=shown(value))
+        say("{where}: expected {expected}, got {value}", where=where, expected=expected, value=value)
     )
+
+
+def shown_value(row: Setting, value: object) -> str:
+    """A value that is wrong for a setting: of an address nothing that may be a secret."""
+    if row.kind is URL and isinstance(value, str):
+        value = value.rpartition("@")[2].partition("?")[0].partition("#")[0]
+    return shown(value)
 
 
 def shown(value: object, *, most: int = 200) -> str:

@@ -33,7 +33,7 @@ def _given(row: Setting, name: str, text: str, say: Say) -> Given:
     try:
         return Given(row.kind.check(row.kind.read(text)), Source("variable", name))
     except ValueError:
-        raise wrong_value(say, name, text, row.kind.words(say)) from None
+        raise wrong_value(say, name, text, row) from None
 
 
 def _unknown(name: str, say: Say) -> str:
