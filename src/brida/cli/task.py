@@ -17,7 +17,7 @@ from brida.cli.flags import Flags
 from brida.cli.making import make_agent
 from brida.cli.screen import Screen, somebody_is_there
 from brida.cli.trace import Trace
-from brida.core.events import Event, to_json
+from brida.core.events import Event, Question, to_json
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
 from brida.models.base import Delta, close_quietly
@@ -25,6 +25,7 @@ from brida.runtime import loops
 from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
 from brida.texts.catalogue import N_, Catalogue
+from brida.tools.change import Change
 
 DEFAULT_TASK: Final = N_("Read the first line of README.md, then tell me what time it is")
 
@@ -47,8 +48,13 @@ def run_task(flags: TaskFlags, settings: Flags, say: Catalogue, screen: Screen) 
     somebody = somebody_is_there(screen) and flags.task != "-"
 
     def ask(words: Catalogue) -> Terminal | None:
-        reader = StandardInput() if somebody else None
-        return None if reader is None else Terminal(words, screen.raw_error, reader, width=screen.width)
+        def change(question: Question) -> Change | None:
+            asked = agent.tools.get(question.tool)
+            return None if asked is None else asked.change(question.arguments, words)
+
+        if not somebody:
+            return None
+        return Terminal(words, screen.raw_error, StandardInput(), width=screen.width, change=change)
 
     tell = (lambda _: None) if flags.quiet else screen.line
     with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
