@@ -318,11 +318,20 @@ def test_a_server_in_trouble_is_a_warning(quick):
     assert (ran.code, check(ran, "server")["level"]) == (0, "warning")
 
 
-def test_an_unknown_model_is_a_problem_that_names_those_that_are_near(quick):
+def test_a_model_that_is_not_listed_is_a_warning_that_names_those_that_are_near(quick):
     with Server([], require_key=False) as server:
         ran = quick("--base-url", server.base_url, "--model", "claude-sonet-5")
-    assert ran.code == 5
+    assert (ran.code, check(ran, "model")["level"]) == (0, "warning")
     assert "claude-sonnet-5" in check(ran, "model")["advice"]
+
+
+def test_a_model_that_anthropic_does_not_list_is_a_problem(quick):
+    url = "http://api.anthropic.com"
+    with Answers(200, models("claude-sonnet-5"), only=f"{url}/v1/models") as proxy:
+        env = {"HTTP_PROXY": proxy.url, "http_proxy": proxy.url, "NO_PROXY": "", "no_proxy": ""}
+        ran = quick("--base-url", url, "--model", "claude", ANTHROPIC_API_KEY=CANARY, **env)
+        assert proxy.asked == [f"{url}/v1/models", f"{url}/v1/models/claude"]
+    assert (ran.code, check(ran, "model")["level"]) == (5, "problem")
 
 
 def test_a_list_with_the_model_is_enough_where_a_single_one_cannot_be_asked_for(quick):
@@ -345,7 +354,6 @@ def test_names_of_models_cannot_write_to_the_terminal(doctor):
         [], require_key=False, models={"\x1b]0;owned\x07\nx": {"id": "\x1b]0;owned\x07\nx"}}
     ) as server:
         ran = doctor("--base-url", server.base_url, "--model", "other")
-    assert ran.code == 5
     assert "\x1b" not in ran.out
     assert "\\x1b]0;owned" in ran.out
 

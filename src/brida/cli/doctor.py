@@ -30,6 +30,7 @@ from brida.texts.terminal import escape, shorten
 
 if TYPE_CHECKING:
     from brida.cli.doctor_server import Heard
+    from brida.models.anthropic import AnthropicModel
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
@@ -253,7 +254,7 @@ class Doctor:
             say("for another, set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and BRIDA_MODEL"),
         )
 
-    def _credential(self, model: Any, found: bool) -> Check:
+    def _credential(self, model: "AnthropicModel", found: bool) -> Check:
         """Where the credential is, and where it goes."""
         say, title, url = self.say, N_("credential"), model.base_url
         if not found and model.needs_credential:
@@ -276,7 +277,7 @@ class Doctor:
             return Check(title, "warning", text, say("use https: who is on the way can read it"))
         return Check(title, "ok", text)
 
-    def _server(self, url: str, model: Any) -> Iterator[Check]:
+    def _server(self, url: str, model: "AnthropicModel") -> Iterator[Check]:
         say = self.say
         if self._offline:
             yield Check(N_("server"), "ok", say("{url} was not asked (--offline)", url=model.base_url))
@@ -286,7 +287,7 @@ class Doctor:
         heard = ask_server(url, model.name)
         yield self._answers(heard, model.base_url)
         if heard.failure is None and heard.status not in (401, 403):
-            yield self._knows(heard, model.name)
+            yield self._knows(heard, model)
         if heard.failure is None:
             yield self._clock(heard)
 
@@ -334,8 +335,9 @@ class Doctor:
             "no SDK": (say("the package anthropic cannot be imported"), "pip install anthropic"),
         }[heard.failure or "connection"]
 
-    def _knows(self, heard: "Heard", name: str) -> Check:
-        say, title, listed = self.say, N_("model"), heard.models or ()
+    def _knows(self, heard: "Heard", model: "AnthropicModel") -> Check:
+        """Whether the server knows the model; one that is not Anthropic's may take any name for its own."""
+        say, title, name, listed = self.say, N_("model"), model.name, heard.models or ()
         if heard.model_status == 200 or name in listed:
             return Check(title, "ok", say("{model} is known to the server", model=name))
         if heard.model_status != 404 or not listed:
@@ -344,7 +346,7 @@ class Doctor:
         names = ", ".join(shorten(escape(one), 60) for one in close)
         return Check(
             title,
-            "problem",
+            "problem" if model.needs_credential else "warning",
             say("{model} is not among the models of the server", model=name),
             say("set --model or BRIDA_MODEL; it has {names}", names=names),
         )
