@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from brida.tools.ignored import Ignored, Rules
 from brida.tools.scan import Scan
-from brida.tools.wildcards import name_fits, path_fits
+from brida.tools.wildcards import alternatives, name_fits, path_fits
 
 
 def _say(text: str, /, **facts: object) -> str:
@@ -70,6 +70,21 @@ def test_no_pattern_takes_more_than_its_length_times_that_of_the_name(pattern: s
     assert not path_fits(pattern)(["a" * 255] * 40)
     assert not name_fits(pattern.replace("/", ""))("a" * 255)
     assert time.process_time() - begun < 10  # another matcher takes longer than anybody waits
+
+
+@pytest.mark.parametrize(
+    "pattern, meant",
+    [
+        ("*.{py,md}", ["*.py", "*.md"]),
+        ("{a,b{c,d}}", ["a", "bc", "bd"]),
+        ("{a}", ["{a}"]),
+        ("{a,b", ["{a,b"]),
+        ("{a,b}" * 6, ["{a,b}" * 6]),
+        ("{,x}", ["", "x"]),
+    ],
+)
+def test_braces_are_alternatives(pattern: str, meant: list[str]) -> None:
+    assert set(alternatives(pattern)) == set(meant)
 
 
 @given(st.text(alphabet="ab*?[]!-\\^:/", max_size=12), st.text(alphabet="ab-]!", max_size=6))

@@ -12,10 +12,8 @@ from typing import Final
 from brida.tools.wildcards import name_fits, path_fits
 
 IGNORE_FILE: Final = ".gitignore"
-IGNORE_MOST: Final = 1 << 18
-"""How many bytes of a file of rules are read."""
-
-_RULES_MOST = 5_000  # of one file: each name is held against all of them
+IGNORE_MOST: Final = 1 << 16
+"""How many bytes of a file of rules are read: each name is held against all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Rules:
     def read(cls, data: bytes, depth: int) -> "Rules":
         """The rules in ``data``; what is no rule says nothing."""
         lines = data[:IGNORE_MOST].removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-        found = [rule for line in lines[:_RULES_MOST] if (rule := _rule(line))]
+        found = [rule for line in lines if (rule := _rule(line))]
         return cls(depth, tuple(reversed(found)))
 
     def verdict(self, names: Sequence[str], *, directory: bool) -> bool | None:

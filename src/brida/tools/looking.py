@@ -16,7 +16,7 @@ from brida.tools.search import finder_of, search
 from brida.tools.spelling import shown
 from brida.tools.text import is_binary, media_type, short, visible
 from brida.tools.walk import check_kind
-from brida.tools.wildcards import name_fits, path_fits
+from brida.tools.wildcards import alternatives, name_fits, path_fits
 
 LIST_MOST: Final = 500
 """The most names that one list gives."""
@@ -169,10 +169,15 @@ def _fits(pattern: str, scan: Scan, say: Say) -> Callable[[Entry], bool]:
     """Whether an entry fits: by its name, or by its path from the start where the pattern has a slash."""
     if not pattern or len(pattern) > PATTERN_MOST:
         raise ToolError(say("pattern should have from 1 to {most} characters", most=PATTERN_MOST))
+    tests = [_test(one, len(scan.start)) for one in alternatives(pattern)]
+    return tests[0] if len(tests) == 1 else lambda entry: any(test(entry) for test in tests)
+
+
+def _test(pattern: str, depth: int) -> Callable[[Entry], bool]:
     if "/" not in pattern:
         name = name_fits(pattern)
         return lambda entry: name(entry.names[-1])
-    path, depth = path_fits(pattern.removeprefix("./").strip("/")), len(scan.start)
+    path = path_fits(pattern.removeprefix("./").strip("/"))
     return lambda entry: path(entry.names[depth:] or entry.names[-1:])
 
 

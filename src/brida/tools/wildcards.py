@@ -4,6 +4,7 @@ No regular expression is made of a pattern: one with many stars would freeze the
 at most the length of the name times that of the pattern. The rules are those of git's wildmatch.
 """
 
+import re
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from typing import Final, TypeAlias, TypeVar
 
 _Item = TypeVar("_Item")
 _Token = TypeVar("_Token")
+
+_ALTERNATIVES: Final = 32
+_CHOICE: Final = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 
 Fits: TypeAlias = Callable[[str], bool]
 
@@ -46,6 +50,21 @@ class _OneOf:
 
 def _any(_: str) -> bool:
     return True
+
+
+def alternatives(pattern: str) -> list[str]:
+    """The patterns that ``*.{py,md}`` stands for, as models write it; at most 32, else the pattern itself."""
+    waiting, found = [pattern], []
+    while waiting:
+        one = waiting.pop(0)
+        choice = _CHOICE.search(one)
+        if choice is None:
+            found.append(one)
+        else:
+            waiting += [one[: choice.start()] + text + one[choice.end() :] for text in choice[1].split(",")]
+        if len(waiting) + len(found) > _ALTERNATIVES:
+            return [pattern]
+    return found
 
 
 def name_fits(pattern: str) -> Fits:
