@@ -117,13 +117,15 @@ def _content(path: Path, say: Say) -> bytes | None:
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error, say) from error
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _unreadable(path, say("it is no regular file"), say)
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(LARGEST + 1)
-        except OSError as error:
-            raise _unreadable(path, error, say) from error
+    except OSError as error:
+        raise _unreadable(path, error, say) from error
+    finally:
+        os.close(descriptor)
     if len(data) > LARGEST:
         if path.name != NAME and b"brida" not in data:
             return None

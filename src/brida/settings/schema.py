@@ -121,7 +121,7 @@ def _unknown(
 ) -> ConfigurationError:
     elsewhere = [row.key for row in SETTINGS if row.key.rpartition(".")[2] == name]
     prefix = f"{table}." if table else ""
-    close = [prefix + one for one in nearest(name, known)] or elsewhere or nearest(prefix + name, BY_KEY)
+    close = elsewhere or [prefix + one for one in nearest(name, known)] or nearest(prefix + name, BY_KEY)
     if close:
         return ConfigurationError(
             say(

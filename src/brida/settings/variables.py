@@ -37,9 +37,8 @@ def _given(row: Setting, name: str, text: str, say: Say) -> Given:
 
 
 def _unknown(name: str, say: Say) -> str:
-    close = nearest(name, {known.lower(): known for known in BY_VARIABLE})
+    close = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX).lower() for one in BY_VARIABLE])
     if close:
-        return say(
-            "the variable {name} means nothing; did you mean {nearest}?", name=name, nearest=close[0].upper()
-        )
+        known = PREFIX + close[0].upper()
+        return say("the variable {name} means nothing; did you mean {nearest}?", name=name, nearest=known)
     return say("the variable {name} means nothing", name=name)
