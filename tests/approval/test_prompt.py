@@ -135,3 +135,26 @@ def test_a_row_of_a_difference_begins_as_a_line_of_it_or_with_a_bar(text, colour
     if "|" not in text:
         assert joined == "".join("\n" + escape(line) for line in text.removesuffix("\n").split("\n"))
     assert all(is_visible(character) for row in plain for character in row)
+
+
+@pytest.mark.parametrize(
+    "sizes, rows",
+    [([400], 16), ([1, 400], 15), ([1, 400, 400], 7), ([1, 1, 4], 4), ([30] * 20, 2), ([], 1)],
+)
+def test_long_values_get_the_rows_that_short_ones_leave(sizes, rows):
+    arguments = {f"a{number}": "x\n" * size for number, size in enumerate(sizes)}
+    shown = put(question(arguments)).split("\n")
+    longest = 1
+    row = 0
+    for line in shown[1:-2]:
+        row = row + 1 if line.startswith(f"{MARGIN}|") else 1
+        longest = max(longest, row - ("more characters" in line))
+    assert longest == rows
+
+
+@given(st.text(st.characters() | st.sampled_from("\n[approve] ")), WIDTH)
+def test_an_explanation_stands_behind_the_margin(rule, width):
+    shown = Prompt(english, width).explanation(question({}, rule=rule), difference=True)
+    assert [
+        line for line in shown.splitlines() if not line.startswith(MARGIN) or not line.isprintable()
+    ] == []

@@ -8,14 +8,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Final
 
 from brida.core.events import Question
 from brida.core.wording import Say
 from brida.texts.terminal import escape, rows, shorten
 
-ROWS: Final = 24
-"""Rows that the values of a question take together, at most; each gets two at least. The rest is counted."""
+ROWS: Final = 16
+"""Rows that the values of a question take together; each gets two at least. What is left out is counted."""
 
 MARGIN: Final = " " * 10
 NEW: Final = "        + "
@@ -43,19 +44,19 @@ class Prompt:
 
     def question(self, question: Question, place: Place | None, *, difference: bool) -> str:
         """The whole prompt. ``difference``: whether what would change can be shown."""
-        lines, cut = self._arguments(question, max(2, ROWS // max(1, len(question.arguments))))
+        lines, cut = self._arguments(question, room=ROWS)
         wrong = [row for problem in question.problems for row in self._wrapped(WRONG, escape(problem))]
         keys = self.keys(question, difference=difference, cut=cut)
         return "\n".join([*self._head(question, place), *lines, *wrong, keys])
 
     def in_full(self, question: Question) -> list[str]:
         """Every argument, whole, in rows."""
-        return [*self._head(question, None), *self._arguments(question, None)[0]]
+        return [*self._head(question, None), *self._arguments(question, room=None)[0]]
 
     def argument(self, name: str, value: object) -> str:
         """One argument that is about to be changed; cut where it is long."""
-        lines, _ = self._value(MARGIN, name, value, len(MARGIN) + len(escape(name)) + 2, ROWS)
-        return "\n".join(lines)
+        indent = self._indent([name])
+        return "\n".join(self._value(MARGIN, name, self._rows(value, indent), indent, ROWS))
 
     def overview(self, questions: Sequence[Question]) -> str:
         """All open questions of a turn, numbered: what each would run, cut to the width."""
@@ -120,7 +121,9 @@ class Prompt:
             texts.append(
                 self.say("d shows what would change. Where it changes before the call runs, the call fails.")
             )
-        return "\n".join(texts) + "\n"
+        room = max(20, self.width - len(MARGIN) - 1)
+        lines = [row for text in texts for line in wrap(text, room) for row in rows(line, room)]
+        return "".join(f"{MARGIN}{line}\n" for line in lines)
 
     # -- rows
 
@@ -147,37 +150,38 @@ class Prompt:
             lines.append(MARGIN + self.say("edited: + is what would run, - is what the model asked for"))
         return lines
 
-    def _arguments(self, question: Question, most: int | None) -> tuple[list[str], bool]:
+    def _arguments(self, question: Question, *, room: int | None) -> tuple[list[str], bool]:
         """The arguments in rows, those that a person has changed marked; and whether something was cut."""
         new, old = question.arguments, question.asked if question.asked is not None else question.arguments
         names = [*old, *(name for name in new if name not in old)]
-        widest = max((len(escape(name)) for name in names), default=0)
-        indent = min(widest, max(8, self.width // 3)) + len(MARGIN) + 2
-        lines, cut = [], False
-        for mark, name, value in _marked(names, new, old):
-            made, left = self._value(mark, name, value, indent, most)
-            lines += made
-            cut = cut or left > 0
+        indent = self._indent(names)
+        made = [(mark, name, self._rows(value, indent)) for mark, name, value in _marked(names, new, old)]
+        sizes = [len(value) for _, _, value in made]
+        most = None if room is None else _fair_share(sizes, room)
+        lines = [line for mark, name, value in made for line in self._value(mark, name, value, indent, most)]
+        cut = most is not None and max(sizes, default=0) > most
         return lines or [MARGIN + self.say("(no arguments)")], cut
 
-    def _value(
-        self, mark: str, name: str, value: object, indent: int, most: int | None
-    ) -> tuple[list[str], int]:
-        """One argument in at most so many rows of its value, and how many characters of it are left out."""
-        label, bar = escape(name), f"{MARGIN}|".ljust(indent)
+    def _indent(self, names: Iterable[str]) -> int:
+        widest = max((len(escape(name)) for name in names), default=0)
+        return min(widest, max(8, self.width // 3)) + len(MARGIN) + 2
+
+    def _rows(self, value: object, indent: int) -> list[str]:
         text = escape(json.dumps(value, ensure_ascii=False))
-        room = max(20, self.width - indent - 1)
-        all_rows = [row for line in _as_lines(text) for row in rows(line, room)]
-        shown = all_rows[:most]
-        left = sum(map(len, all_rows[len(shown) :]))
+        return [row for line in _as_lines(text) for row in rows(line, max(20, self.width - indent - 1))]
+
+    def _value(self, mark: str, name: str, value: list[str], indent: int, most: int | None) -> list[str]:
+        """One argument with at most so many rows of its value, and how much more of it there is."""
+        label, bar = escape(name), f"{MARGIN}|".ljust(indent)
+        first, *further = value[:most]
         if len(mark) + len(label) + 2 <= indent:
-            lines = [(mark + label).ljust(indent) + shown[0]]
+            lines = [(mark + label).ljust(indent) + first]
         else:
-            lines = [*self._wrapped(mark, label), bar + shown[0]]
-        lines += [bar + row for row in shown[1:]]
-        if left:
+            lines = [*self._wrapped(mark, label), bar + first]
+        lines += [bar + row for row in further]
+        if most is not None and (left := sum(map(len, value[most:]))):
             lines.append(bar + self.say("... {count} more characters; v shows all of it", count=left))
-        return lines, left
+        return lines
 
     def _wrapped(self, mark: str, text: str) -> list[str]:
         first, *further = rows(text, max(20, self.width - len(mark) - 3))
@@ -211,6 +215,15 @@ def _same(one: object, other: object) -> bool:
     if one is _NOTHING or other is _NOTHING:
         return False
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """The most rows that each may take where all share ``room``: the long get what the short leave."""
+    for at, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - at) > room:
+            return max(2, room // (len(sizes) - at))
+        room -= size
+    return max(sizes, default=0) or 1
 
 
 _TOKEN: Final = re.compile(r"\\(.)")
