@@ -69,6 +69,7 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
         ],
     )
     group.add_command(_run_command(say, screen))
+    group.add_command(_chat_command(say, screen))
     group.add_command(config_command(say, screen))
     group.add_command(trust_command(say, screen))
     group.add_command(doctor_command(say, screen))
@@ -113,6 +114,25 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
             _switch("--quiet", say("No trace and no closing line.")),
             _switch("--debug", say("Show where a bug in brida happened.")),
             _switch("--fail-on-declined", say("Exit with 3 where a call was declined.")),
+        ],
+    )
+
+
+def _chat_command(say: Catalogue, screen: Screen) -> click.Command:
+    def chat(**values: Any) -> int:
+        from brida.cli.chat import run_chat
+
+        return run_chat(Flags.of(**values), say, screen)
+
+    return CommandWithSettings(
+        "chat",
+        callback=chat,
+        help=say("Talks with the model at the terminal: each message goes on with the same conversation."),
+        options_metavar=say("[OPTIONS]"),
+        params=[
+            *setting_options(say),
+            _switch("--quiet", say("No trace and no closing line.")),
+            _switch("--debug", say("Show where a bug in brida happened.")),
         ],
     )
 

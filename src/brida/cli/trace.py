@@ -1,12 +1,16 @@
 """The live trace: what a person sees of a run while it works."""
 
 import json
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from brida.cli.screen import Screen
+from brida.core.encoding import Block
 from brida.core.events import (
     CallFinished,
+    Closing,
     Decided,
+    Edited,
     Event,
     Lost,
     Received,
@@ -54,15 +58,19 @@ class Trace:
                 self._line(
                     self._say("{tool} did not run: {why}", tool=self._tool(what.call_id), why=what.text)
                 )
+            case Edited():
+                self._edited(what)
             case CallFinished():
                 self._finished(what)
+            case Closing():
+                self._line(self._say("a limit is reached: the model is asked what it found so far"))
             case Lost():
                 self._lost(what)
             case _:
                 pass
 
-    def end(self, outcome: Outcome) -> None:
-        """Shows how the run ended."""
+    def end(self, outcome: Outcome[Any], *, tokens_before: int | None = None) -> None:
+        """Shows how the run ended. ``tokens_before``: those of the session before it, where there is one."""
         if self._text and outcome.text and self._written != outcome.text and not self._screen.out_is_terminal:
             self._screen.out(outcome.text)
         self._screen.end_line()
@@ -70,7 +78,7 @@ class Trace:
             self._screen.line(explain(self._say, outcome.stop.kind, outcome.stop.detail))
         if self._lines:
             self._screen.line("")
-            self._screen.line(closing_line(outcome, self._say))
+            self._screen.line(closing_line(outcome, self._say, tokens_before))
 
     # -- one event each
 
@@ -108,11 +116,22 @@ class Trace:
 
     def _finished(self, event: CallFinished) -> None:
         tool = self._tool(event.call_id)
-        shown = json.dumps(event.content[:RESULT_SHOWN], ensure_ascii=False)
+        content = event.content if isinstance(event.content, str) else self._blocks(event.content)
+        shown = json.dumps(content[:RESULT_SHOWN], ensure_ascii=False)
         if event.outcome == "ok":
             self._line(self._say("{tool} returned {result}", tool=tool, result=shown))
         else:
             self._line(self._say("{tool} failed: {result}", tool=tool, result=shown))
+
+    def _blocks(self, content: Sequence[Block]) -> str:
+        """A result that is more than text."""
+        image = self._say("(an image)")
+        return " ".join(str(b.get("text")) if b.get("type") == "text" else image for b in content)
+
+    def _edited(self, event: Edited) -> None:
+        arguments = json.dumps(event.arguments, ensure_ascii=False, separators=(",", ":"))
+        call = f"{self._tool(event.call_id)}({arguments[:ARGUMENTS_SHOWN]})"
+        self._line(self._say("a person changes the call into {call}", call=call))
 
     def _lost(self, event: Lost) -> None:
         self._screen.end_line()
@@ -136,13 +155,17 @@ class Trace:
             self._screen.line(self._say("[turn {number}] {text}", number=number, text=text), cut=True)
 
 
-def closing_line(outcome: Outcome, say: Catalogue) -> str:
-    """The last line of a run: turns, requests, tokens, seconds."""
+def closing_line(outcome: Outcome[Any], say: Catalogue, tokens_before: int | None = None) -> str:
+    """The last line of a run: turns, requests, tokens, seconds; in a session, its tokens besides."""
     turns = say.plural("{count} turn of tool calls", "{count} turns of tool calls", outcome.turns)
     requests = say.plural("over {count} model request", "over {count} model requests", outcome.requests)
-    tokens = say.plural(
-        "{number} token", "{number} tokens", outcome.usage.total, number=say.number(outcome.usage.total)
-    )
+    if outcome.closing_requests:
+        requests = say("{requests} and a closing reply", requests=requests)
+    total = outcome.usage.total
+    used = total - (tokens_before or 0)
+    tokens = say.plural("{number} token", "{number} tokens", used, number=say.number(used))
     if not outcome.usage.complete:
         tokens = say("{tokens} (estimated)", tokens=tokens)
+    if tokens_before:
+        tokens = say("{tokens}, {total} in this session", tokens=tokens, total=say.number(total))
     return f"{turns} {requests} · {tokens} · {say.decimal(outcome.seconds, 1)} s"

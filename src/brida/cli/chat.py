@@ -1,0 +1,190 @@
+"""``brida chat``: a conversation at the terminal. Each message goes on with the same session."""
+
+import asyncio
+import io
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from brida.agent import Agent
+from brida.approval.terminal import StandardInput, Terminal
+from brida.cli.chat_commands import COMMANDS, Conversation
+from brida.cli.flags import Flags
+from brida.cli.making import make_agent
+from brida.cli.reins import Reins
+from brida.cli.screen import Screen, somebody_is_there
+from brida.cli.trace import Trace
+from brida.core.stops import EXIT_CODES
+from brida.errors import ConfigurationError
+from brida.models.base import close_quietly
+from brida.runtime import loops
+from brida.texts.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings
+
+
+def run_chat(settings: Flags, say: Catalogue, screen: Screen) -> int:
+    """Talks until the person ends it; gives the exit code.
+
+    Raises :class:`ConfigurationError` where there is no terminal, or a setting is wrong.
+    """
+    if not somebody_is_there(screen):
+        raise ConfigurationError(say("a conversation needs a terminal; brida run answers a task without one"))
+    made: list[Agent] = []
+
+    def ask(words: Catalogue) -> Terminal:
+        def change(question: Any) -> Any:
+            return made[0].tools[question.tool].change(question.arguments, words)
+
+        return Terminal(words, screen.raw_error, StandardInput(), width=screen.width, change=change)
+
+    tell = (lambda _: None) if settings.quiet else screen.line
+    with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
+        agent = make_agent(settings, say, tell, ask)
+        made.append(agent)
+        say = Catalogue.for_language(agent.language)
+        talk = Talk(Conversation(agent, say), screen, quiet=settings.quiet)
+        return loops.run(talk.until_it_ends, handle_interrupt=False)
+
+
+class Talk:
+    """One conversation: the line that is typed, what is done with it, and again."""
+
+    def __init__(self, conversation: Conversation, screen: Screen, *, quiet: bool) -> None:
+        self._conversation, self._screen, self._quiet = conversation, screen, quiet
+        self._say = conversation.say
+
+    async def until_it_ends(self) -> int:
+        """Reads and answers until the person has had enough, or the terminal is gone."""
+        session = _session(self._conversation, self._screen)
+        later = asyncio.get_running_loop().call_soon_threadsafe  # a handler may interrupt a write
+        words = self._say("stopping; press Ctrl-C again to stop at once")
+        reins = Reins(
+            lambda: later(self._screen.line, words),
+            idle=lambda: later(_end, session, KeyboardInterrupt),
+            leave=lambda: later(_end, session, EOFError),
+        )
+        if not self._quiet:
+            self._screen.line(self._say("Enter sends, Alt-Enter begins a new line, /help lists the commands"))
+        try:
+            with reins.taken():
+                while not reins.told_to_end and (line := await self._line(session)) is not None:
+                    if not await self._answer(line, reins):
+                        break
+        finally:
+            await close_quietly(self._conversation.agent.model)
+        return EXIT_CODES["interrupted"] if reins.told_to_end else 0
+
+    async def _line(self, session: "PromptSession[str]") -> str | None:
+        """What the person typed; None at the end. Ctrl-C throws the line away."""
+        while True:
+            try:
+                return await session.prompt_async("> ", handle_sigint=False)
+            except KeyboardInterrupt:
+                self._screen.line(self._say("Ctrl-D or /end ends the conversation"))
+            except EOFError:
+                return None
+
+    async def _answer(self, line: str, reins: Reins) -> bool:
+        """Does what the line says; False where it ends the conversation."""
+        word, _, rest = line.strip().partition(" ")
+        if not word:
+            return True
+        if word.startswith("/") and "/" not in word[1:]:
+            return self._command(word, rest.strip())
+        await self._message(line, reins)
+        return True
+
+    def _command(self, word: str, rest: str) -> bool:
+        if word == "/end":
+            return False
+        command = COMMANDS.get(word)
+        if command is None:
+            self._screen.line(self._say("there is no command {word}; /help lists them", word=word))
+            return True
+        for line in command.do(self._conversation, rest):
+            self._screen.line(line)
+        return True
+
+    async def _message(self, text: str, reins: Reins) -> None:
+        talk, trace = self._conversation, Trace(self._screen, self._say, lines=not self._quiet, text=True)
+        before = talk.tokens
+        run = talk.start(text, trace)
+        try:
+            with reins.hold(run):
+                talk.outcome = await run
+        except ConfigurationError as error:
+            if error.outcome is not None:
+                talk.outcome = error.outcome
+            self._screen.line(self._say("Error: {message}", message=error))
+            return
+        trace.end(talk.outcome, tokens_before=before)
+
+
+def _session(conversation: Conversation, screen: Screen) -> "PromptSession[str]":
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.output import create_output
+    except ImportError as error:
+        words = conversation.say("a conversation needs the package prompt_toolkit: install brida[chat]")
+        raise ConfigurationError(words) from error
+    return PromptSession(
+        history=_history(conversation.say, screen.line),
+        completer=WordCompleter([*COMMANDS, "/end"], sentence=True),
+        complete_while_typing=False,
+        multiline=True,
+        key_bindings=_keys(),
+        prompt_continuation="  ",
+        output=create_output(stdout=sys.stderr),
+    )
+
+
+def _keys() -> "KeyBindings":
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
+
+
+def _history(say: Catalogue, tell: Callable[[str], None]) -> "History":
+    """What was typed before, in a file that only its owner can read; in memory where that cannot be."""
+    from platformdirs import user_state_path
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    class Typed(FileHistory):
+        """Lines that begin with a blank are not kept, as in a shell."""
+
+        def store_string(self, string: str) -> None:
+            if not string.startswith(" "):
+                super().store_string(string)
+
+    path: Path = user_state_path("brida") / "chat_history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.open("ab").close()
+        return Typed(str(path))
+    except OSError as error:
+        tell(say("what you type is not remembered: {path}: {why}", path=path, why=error.strerror or error))
+        return InMemoryHistory()
+
+
+def _end(session: "PromptSession[str]", how: type[BaseException]) -> None:
+    """Ends the line that is being typed."""
+    if session.app.is_running and not session.app.is_done:
+        session.app.exit(exception=how)
