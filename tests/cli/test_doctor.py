@@ -4,19 +4,21 @@ import io
 import json
 import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from brida.cli.commands import build
 from brida.cli.screen import Screen
 from brida.texts.catalogue import ENGLISH
-from support.process import Ran, brida
+from support.answers import Answers
+from support.process import BRIDA, Ran, brida, environment
 from support.server import Server
 
 CANARY = "sk-ant-canary-8Qk2xVb7Lw0Zp4Rt"
@@ -87,45 +89,6 @@ def dead_port() -> int:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         return bound.getsockname()[1]
-
-
-class Answers:
-    """A server that gives one status, headers and body to whatever it is asked; 404 to all but ``only``."""
-
-    def __init__(
-        self, status: int = 200, body: bytes = b"", *, only: str | None = None, **headers: str
-    ) -> None:
-        self.asked: list[str] = []
-        self.keys: list[str | None] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked.append(self.path)
-                outer.keys.append(self.headers.get("authorization"))
-                known = only is None or self.path == only
-                self.send_response_only(status if known else 404)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> "Answers":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 def models(*names: str) -> bytes:
@@ -476,3 +439,38 @@ def test_it_says_which_language_is_spoken(doctor, language):
 
 def test_a_wrong_flag_is_wrong_use(doctor):
     assert doctor("--nonsense").code == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_report_that_could_not_be_written_is_no_success(project, home):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*BRIDA, "doctor", "--offline"],
+            cwd=project,
+            env=environment(HOME=str(home)),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=50,
+        )
+    assert done.returncode == 5
+    assert b"not all of the output could be written" in done.stderr
+
+
+@pytest.mark.parametrize("kind, level", [("xterm", "ok"), ("dumb", "warning")])
+def test_at_a_terminal_it_says_that_calls_can_be_asked_about(project, home, kind, level):
+    env = environment(HOME=str(home), TERM=kind)
+    terminal = pexpect.spawn(
+        BRIDA[0],
+        [*BRIDA[1:], "doctor", "--offline"],
+        cwd=str(project),
+        env=env,
+        dimensions=(40, 100),
+        timeout=50,
+    )
+    shown = terminal.read().decode()
+    terminal.close()
+    (line,) = [one for one in shown.splitlines() if " terminal: " in one]
+    assert line.split()[0] == level
+    assert f"{kind}, 100 columns: calls can be asked about" in line

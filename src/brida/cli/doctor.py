@@ -85,7 +85,7 @@ def doctor_command(say: Catalogue, screen: Screen) -> click.Command:
 
 
 def report(checks: list[Check], say: Catalogue, screen: Screen, *, as_json: bool) -> int:
-    """Prints the checks and gives the exit code."""
+    """Prints the checks and gives the exit code; 5 too where not all of them could be written."""
     levels = [check.level for check in checks]
     if as_json:
         screen.json(
@@ -96,17 +96,24 @@ def report(checks: list[Check], say: Catalogue, screen: Screen, *, as_json: bool
                 "checks": [asdict(check) for check in checks],
             }
         )
-        return EXIT_CODES["failed"] if "problem" in levels else EXIT_CODES["finished"]
+    else:
+        _lines(checks, say, screen)
+    if screen.output_lost:
+        screen.line(say("not all of the output could be written"))
+    return EXIT_CODES["failed" if "problem" in levels or screen.output_lost else "finished"]
+
+
+def _lines(checks: list[Check], say: Catalogue, screen: Screen) -> None:
     words: dict[Level, str] = {"ok": say("ok"), "warning": say("warning"), "problem": say("problem")}
     width = max(map(len, words.values()))
     for check in checks:
         what = f"{words[check.level]:<{width}}  {say(check.name)}: {check.text}"
         screen.out(escape(f"{what} · {check.advice}" if check.advice else what) + "\n")
+    levels = [check.level for check in checks]
     problems = say.plural("{count} problem", "{count} problems", levels.count("problem"))
     warnings = say.plural("{count} warning", "{count} warnings", levels.count("warning"))
     screen.line("")
     screen.line(f"{problems} · {warnings}")
-    return EXIT_CODES["failed"] if "problem" in levels else EXIT_CODES["finished"]
 
 
 class Doctor:
@@ -366,15 +373,17 @@ class Doctor:
     # -- where it runs
 
     def _terminal(self) -> Check:
-        say, title = self.say, N_("terminal")
-        somebody = somebody_is_there(self._screen)
-        colours = somebody and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        if not somebody:
+        say, title, kind = self.say, N_("terminal"), os.environ.get("TERM") or "dumb"
+        if not somebody_is_there(self._screen):
             text = say("none: nobody can be asked, so calls that need an answer are declined")
             return Check(title, "ok", text)
-        if colours:
-            return Check(title, "ok", say("calls can be asked about; colours are shown"))
-        return Check(title, "ok", say("calls can be asked about; colours are not shown"))
+        text = say(
+            "{kind}, {columns} columns: calls can be asked about", kind=kind, columns=self._screen.width
+        )
+        if kind == "dumb":
+            advice = say("set TERM to what the terminal is, for colours and for editing what you type")
+            return Check(title, "warning", text, advice)
+        return Check(title, "ok", text)
 
     def _locale(self) -> Check:
         say, title = self.say, N_("locale")
