@@ -135,7 +135,7 @@ BREAKS = (
         "a lost attempt costs nothing", "state.py", "self.usage += read_partial_usage(", "read_partial_usage("
     ),
     Break("each attempt is a request", "state.py", "if not self.attempts:", "if True:"),
-    Break("an answer may be for anything", "state.py", "if call.asked.digest != event.digest", "if False"),
+    Break("an answer may be for anything", "state.py", "call.runs.digest != digest:", "False:"),
     Break(
         "a no is a yes for the session", "state.py", "if event.session and event.allow", "if event.session"
     ),
@@ -164,14 +164,19 @@ BREAKS = (
     Break(
         "events may come in any order",
         "state.py",
-        "if over or self.phase is not _PHASES.get(kind, self.phase)",
-        "if False",
+        "or self.phase is not _PHASES.get(kind, self.phase)",
+        "or False",
     ),
     Break("a call is decided twice", "state.py", "if self._call(event.call_id).decision or", "if"),
     Break(
         "the past grows without end", "state.py", "(*self.past[1 - PAST_TURNS :], turn)", "(*self.past, turn)"
     ),
-    Break("a used-up run is completed", "state.py", 'if row.stop == "completed" and', "if"),
+    Break(
+        "a used-up run is completed",
+        "state.py",
+        'if row.stop == "completed" and self.history',
+        "if self.history",
+    ),
     # --- history
     Break(
         "results in the wrong order",
@@ -202,12 +207,12 @@ BREAKS = (
         "end = len(self._sealed) if self._paused_from is None else self._paused_from",
         "end = len(self._sealed)",
     ),
-    Break("texts do not wait for results", "history.py", "held = self._results_only or", "held ="),
+    Break("texts do not wait for results", "history.py", "not self._results_only and", ""),
     Break(
         "texts follow a pause",
         "history.py",
-        "self._results_only or self._paused_from is not None",
-        "self._results_only",
+        "not self._results_only and self._paused_from is None",
+        "not self._results_only",
     ),
     Break(
         "the digest leaves a byte out",
@@ -243,7 +248,7 @@ BREAKS = (
     ),
     Break("no gate before another attempt", "run.py", "if fault.again and (stop", "if False and (stop"),
     Break("calls run while others wait", "run.py", "    if waiting:\n", "    if False:\n"),
-    Break("a question is put twice", "run.py", " if not call.question_put)", ")"),
+    Break("a question is put twice", "run.py", " if call.question is None)", ")"),
     Break("writes run beside reads", "run.py", "if group and not reads", "if False"),
     Break(
         "what can be repeated runs together",
@@ -251,32 +256,32 @@ BREAKS = (
         'declared.impact == "read"',
         'declared.impact != "high"',
     ),
+    Break("a raised tier is ignored", "decisions.py", "raised is None and call.answer", "call.answer"),
     Break(
-        "a raised tier is ignored", "run.py", "raised is None and call.answer is None", "call.answer is None"
+        "an answer is forgotten", "decisions.py", "and call.answer is None and not changed", "and not changed"
     ),
-    Break("an answer is forgotten", "run.py", "raised is None and call.answer is None", "raised is None"),
     Break(
         "a session answer covers raised calls",
-        "run.py",
-        "state.session_allows and raised is None",
+        "decisions.py",
+        "state.session_allows and not raised",
         "state.session_allows",
     ),
-    Break("a default of deny asks", "run.py", '    if tier == "deny":\n', "    if False:\n"),
+    Break("a default of deny asks", "decisions.py", '    if tier == "deny":\n', "    if False:\n"),
     Break(
         "a tool that is not there cannot be denied",
-        "run.py",
+        "decisions.py",
         "if rule := env.policy.denies(asked.tool)",
-        "if tool and (rule := env.policy.denies(asked.tool))",
+        "if asked.tool in env.tools and (rule := env.policy.denies(asked.tool))",
     ),
-    Break("any arguments will do", "run.py", "    if problems:\n", "    if False:\n"),
-    Break("nobody there is asked", "run.py", 'if env.on_ask == "decline"', "if False"),
-    Break("a yes in advance is not heard", "run.py", "if asked.tool in env.yes_to", "if False"),
+    Break("any arguments will do", "decisions.py", "if problems and (not changed", "if problems and (False"),
+    Break("nobody there is asked", "decisions.py", 'if env.on_ask == "decline"', "if False"),
+    Break("a yes in advance is not heard", "decisions.py", "if tool in env.yes_to", "if False"),
     Break("a started call did not run", "run.py", "if call is not None and call.started", "if False"),
     Break(
         "who is asked can change what runs",
-        "run.py",
-        "json.loads(encode(asked.arguments))",
-        "asked.arguments",
+        "decisions.py",
+        "json.loads(encode(arguments))",
+        "arguments",
     ),
     Break(
         "the deadline of a step is the whole one",
@@ -326,6 +331,118 @@ BREAKS = (
         "unknown = set[str]()",
     ),
     Break("a refusal exits as a failure", "stops.py", '"refused": (4,', '"refused": (5,'),
+    # --- edited arguments
+    Break(
+        "an edit does not change what runs",
+        "state.py",
+        "return self.edited or self.asked",
+        "return self.asked",
+    ),
+    Break(
+        "an edit is not shown again",
+        "state.py",
+        "edits=call.edits + 1, question=None",
+        "edits=call.edits + 1",
+    ),
+    Break("edits are not counted", "state.py", "edits=call.edits + 1", "edits=call.edits"),
+    Break("an edit that is allowed is not shown", "decisions.py", " and not changed:", ":"),
+    Break(
+        "an edit that does not fit may run",
+        "decisions.py",
+        "or (call.answer is not None and call.answer.allow)",
+        "or False",
+    ),
+    Break("a yes in advance covers an edit", "decisions.py", "env.yes_to and not call.edits", "env.yes_to"),
+    Break("a session answer covers an edit", "decisions.py", "not raised and not call.edits", "not raised"),
+    Break(
+        "what the model asked for is forgotten",
+        "decisions.py",
+        "_copy(call.asked.arguments) if changed",
+        "_copy(asked.arguments) if changed",
+    ),
+    # --- the closing reply
+    Break("a closing reply after any stop", "run.py", " and stop.kind in CLOSING_STOPS", ""),
+    Break(
+        "a closing reply without end",
+        "run.py",
+        "size is None or state.closing_requests or",
+        "size is None or",
+    ),
+    Break("two closing replies", "run.py", " and state.closing is None\n", "\n"),
+    Break("a closing reply past the requests", "run.py", " and state.requests < env.limits.requests", ""),
+    Break("a closing reply that cannot be asked for", "run.py", "state.history.takes_text and", ""),
+    Break(
+        "a closing reply past the deadline",
+        "run.py",
+        "state.closing_requests or ask(env.gates.between, state)",
+        "state.closing_requests",
+    ),
+    Break("a closing reply for who wants out", "run.py", " and ask(env.gates.between, state) is None", ""),
+    Break(
+        "a closing reply is a request",
+        "state.py",
+        "            self.closing_requests += 1\n",
+        "            self.closing_requests += 1\n            self.requests += 1\n",
+    ),
+    Break(
+        "a closing reply with calls is kept",
+        "state.py",
+        'if row.keep and kind == "text" and',
+        "if row.keep and",
+    ),
+    Break("a cut closing reply is kept", "state.py", " and row.action is Action.END:", ":"),
+    Break("a closing reply is never kept", "state.py", 'if row.keep and kind == "text"', "if False"),
+    Break("nothing is held back", "valves.py", "self.limit - self.held_back", "self.limit"),
+    Break(
+        "a closing reply may call",
+        "request.py",
+        '{"tool_choice": {"type": "none"}} if started.tools else {}',
+        "{}",
+    ),
+    Break("a choice of no tools", "request.py", "if started.tools else {}", "if True else {}"),
+    # --- structured answers
+    Break("any end completes", "state.py", 'if row.stop == "completed" and self.started.answer', "if False"),
+    Break(
+        "an answer does not end the run",
+        "state.py",
+        "        if self.answer is not None:\n",
+        "        if False:\n",
+    ),
+    Break("a tool of that name ends any run", "state.py", 'self.started.answer == "tool" and call', "call"),
+    Break("the last answer counts", "state.py", "self.answer or call.runs.arguments", "call.runs.arguments"),
+    Break(
+        "a wrong answer is asked for again and again",
+        "state.py",
+        "self.wrong_answers == 1",
+        "self.wrong_answers",
+    ),
+    Break(
+        "a wrong answer is not heard of",
+        "state.py",
+        "            self.history.add_text(event.text)\n            self.phase",
+        "            self.phase",
+    ),
+    # --- going on
+    Break("a paused turn stays", "state.py", "            self.history.leave_out_pause()\n", ""),
+    Break("the budget begins again", "state.py", "        if event.new_budget:", "        if True:"),
+    Break("the budget never begins again", "state.py", "        if event.new_budget:", "        if False:"),
+    Break("the turns go on", "state.py", "        if event.afresh:", "        if False:"),
+    Break("the turns begin again without a text", "state.py", "        if event.afresh:", "        if True:"),
+    Break(
+        "a run goes on that has not stopped", "state.py", "(kind is Resumed and self.stop is None) or ", ""
+    ),
+    Break(
+        "a pause that is left out is in the digest",
+        "history.py",
+        "        self._hash = hashlib.sha256(self._sealed)\n",
+        "",
+    ),
+    Break(
+        "what waited for results does not wait",
+        "history.py",
+        "= None, self._before_pause",
+        "= None, (False, frozenset())",
+    ),
 )
 
 

@@ -181,3 +181,10 @@ def test_a_server_that_is_not_anthropics_gets_the_tool():
     assert AnthropicModel("m", base_url="http://127.0.0.1:1").structured_output is False
     assert AnthropicModel("m").structured_output is True
     assert AnthropicModel("m", structured_output=False).structured_output is False
+
+
+def test_the_outcome_as_json_holds_the_answer():
+    agent, _ = make([reply(tool_use("t1", "give_answer", RIGHT))])
+    assert agent.run_sync("order 4412?", output=Order).to_json()["output"] == RIGHT
+    agent, _ = make([reply("sent")])
+    assert agent.run_sync("order 4412?").to_json()["output"] is None

@@ -146,6 +146,7 @@ class Outcome(Generic[T]):
             "run_id": self.run_id,
             "stop": stop,
             "text": self.text,
+            "output": None if self.output is None else cast("Any", self.output).model_dump(mode="json"),
             "turns": self.turns,
             "requests": self.requests,
             "closing_requests": self.closing_requests,

@@ -54,4 +54,9 @@ def explain(say: Say, kind: str, detail: Mapping[str, Any]) -> str:
     calls = ", ".join(f"{call['tool']}({call['arguments']})" for call in detail.get("calls", ()))
     parts = (detail.get("category"), detail.get("explanation"))
     why = ": ".join(str(part) for part in parts if part)
-    return say(ENDINGS.get(kind, kind), **facts, calls=calls, why=why or say("no reason given"))
+    if kind == "malformed_reply" and "error" in detail:
+        return say("the model did not give the answer that was asked for: {error}", **facts)
+    words = say(ENDINGS.get(kind, kind), **facts, calls=calls, why=why or say("no reason given"))
+    if held_back := detail.get("held_back"):
+        return say("{ending} ({count} held back for the closing reply)", ending=words, count=held_back)
+    return words
