@@ -158,3 +158,9 @@ def test_an_explanation_stands_behind_the_margin(rule, width):
     assert [
         line for line in shown.splitlines() if not line.startswith(MARGIN) or not line.isprintable()
     ] == []
+
+
+def test_where_a_value_is_typed_no_key_is_offered():
+    shown = Prompt(english, 80).argument("content", "x\n" * 100)
+    assert "more characters" in shown
+    assert "v shows" not in shown

@@ -207,8 +207,8 @@ def test_an_edit_that_is_not_valid_shows_why_and_cannot_be_allowed(project):
     [
         ("sys.exit(3)", "exit code 3"),
         ("pass", "nothing was changed"),
-        ("path.unlink()", "of no use"),
-        ("path.write_bytes(b'\\xff')", "of no use"),
+        ("path.unlink()", "did not work"),
+        ("path.write_bytes(b'\\xff')", "did not work"),
         ("path.write_text('')", "left nothing"),
         ("path.write_text('[1]')", "one JSON object"),
         ("path.write_text('{\"path\": NaN}')", "NaN"),
@@ -239,7 +239,7 @@ def test_an_editor_that_cannot_be_started_is_said_and_one_line_still_edits(proje
         child = spawn(server, project, EDITOR=editor)
         child.expect(r"\? why")
         child.send("e\r")
-        child.expect("of no use")
+        child.expect("did not work")
         child.expect("allow once")
         child.send("e path right.txt\r")
         child.expect(r"\+ path")
@@ -376,7 +376,7 @@ def test_a_long_value_is_shown_in_full_and_never_interpreted(project, pager):
         child.send("n\r")
         assert finish(child) == 0
     assert not set("\x1b\x07\u202e") & set(shown)
-    assert ("of no use" in shown) is (pager in ("false", "no-such-pager"))
+    assert ("did not work" in shown) is (pager in ("false", "no-such-pager"))
 
 
 def test_less_has_the_terminal_and_gives_it_back(project):
@@ -530,3 +530,15 @@ def test_a_terminal_that_hangs_up_ends_the_editor_and_its_file_is_gone(tmp_path,
         child.wait()
     assert list(project.iterdir()) == []
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("language", ["en", "es", "pt"])
+@pytest.mark.parametrize("typed, written", [("", True), ("n", False)])
+def test_in_every_language_enter_allows_and_n_declines(project, language, typed, written):
+    with serve(write()) as server:
+        child = spawn(server, project, "--lang", language)
+        child.expect('content +"hello"')
+        child.expect(" · .*\r\n")
+        child.send(typed + "\r")
+        assert finish(child) == 0
+    assert (project / "wrong.txt").exists() is written

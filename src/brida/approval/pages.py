@@ -52,7 +52,7 @@ class Pages:
             if code in _QUIET:
                 return True
             why = self.say("exit code {code}", code=code)
-        text = self.say("the pager {pager} was of no use: {error}", pager=pager[0], error=why)
+        text = self.say("the pager {pager} did not work: {error}", pager=pager[0], error=why)
         self.write(edits.shown(text) + "\n")
         return False
 

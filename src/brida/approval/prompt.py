@@ -56,7 +56,11 @@ class Prompt:
     def argument(self, name: str, value: object) -> str:
         """One argument that is about to be changed; cut where it is long."""
         indent = self._indent([name])
-        return "\n".join(self._value(MARGIN, name, self._rows(value, indent), indent, ROWS))
+        made = self._rows(value, indent)
+        lines = self._value(MARGIN, name, made[:ROWS], indent, None)
+        if left := sum(map(len, made[ROWS:])):
+            lines.append(f"{MARGIN}| " + self.say("... {count} more characters", count=left))
+        return "\n".join(lines)
 
     def overview(self, questions: Sequence[Question]) -> str:
         """All open questions of a turn, numbered: what each would run, cut to the width."""

@@ -183,7 +183,7 @@ class Terminal:
         try:
             code, after = await programs.edit_file(shlex.split(editor), before)
         except (OSError, ValueError) as error:
-            failed = self._say("the editor {editor} was of no use: {error}", editor=editor, error=error)
+            failed = self._say("the editor {editor} did not work: {error}", editor=editor, error=error)
             raise edits.NotEdited(failed) from error
         if not after.strip():
             self._drafts.pop(question.call_id, None)
