@@ -9,6 +9,7 @@ import click
 from brida.cli.flags import Flags, setting_options, with_closing_reply
 from brida.cli.making import Choice, choose
 from brida.cli.screen import Screen
+from brida.settings.coded import rules_of
 from brida.settings.files import user_path
 from brida.settings.load import Loaded
 from brida.settings.merge import WHY, Ignored
@@ -100,7 +101,10 @@ def as_object(choice: Choice) -> dict[str, Any]:
 
 def _all_of(row: Setting, choice: Choice) -> list[Given]:
     """The value of a setting; of rules, each by itself with its own source."""
-    return choice.effective.rules_of(row.key) if row.is_rule else [choice.effective.values[row.key]]
+    if not row.is_rule:
+        return [choice.effective.values[row.key]]
+    own = [] if choice.base is None else rules_of(choice.base, choice.reference)
+    return [given for key, given in own if key == row.key] + choice.effective.rules_of(row.key)
 
 
 def _lines(choice: Choice, say: Catalogue) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """From flags to an agent: what every command that runs one begins with."""
 
+import io
 import os
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +28,7 @@ class Choice:
     loaded: Loaded
     effective: Effective
     base: "Agent | None"
+    reference: str
 
     @property
     def language(self) -> str:
@@ -44,11 +48,12 @@ def choose(flags: Flags, say: Catalogue, tell: Callable[[str], None]) -> Choice:
     if flags.agent is not None and ":" in flags.agent:
         from brida.settings.coded import coded_agent, layer_of
 
-        base = coded_agent(flags.agent, root, say)
+        with redirect_stdout(sys.stderr or io.StringIO()):  # what a module prints is no answer of ours
+            base = coded_agent(flags.agent, root, say)
         layers = replace(layers, agent=layer_of(base, flags.agent))
     elif flags.agent is not None:
         layers = loaded.described(flags.agent, say)
-    return Choice(root, loaded, merged(layers), base)
+    return Choice(root, loaded, merged(layers), base, flags.agent or "")
 
 
 def make_agent(

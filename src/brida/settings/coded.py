@@ -63,3 +63,11 @@ def layer_of(agent: "Agent", reference: str) -> Layer:
     }
     source = Source("agent", f"{FLAG} {reference}")
     return {key: Given(value, source) for key, value in values.items()}
+
+
+def rules_of(agent: "Agent", reference: str) -> list[tuple[str, Given]]:
+    """The agent's own rules, each with the key of its tier."""
+    return [
+        (f"policy.{rule.tier}", Given(rule.pattern, Source("agent", f"{FLAG} {reference}: {rule.source}")))
+        for rule in agent.policy.rules
+    ]
