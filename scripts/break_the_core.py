@@ -377,7 +377,6 @@ BREAKS = (
         "state.closing_requests or ask(env.gates.between, state)",
         "state.closing_requests",
     ),
-    Break("a closing reply for who wants out", "run.py", " and ask(env.gates.between, state) is None", ""),
     Break(
         "a closing reply is a request",
         "state.py",

@@ -140,13 +140,29 @@ def test_a_person_who_edits_is_waited_for_without_the_clock():
     assert state.elapsed == before
 
 
-def test_an_edit_of_a_tool_that_is_allowed_meanwhile_is_still_shown():
-    allowed = Simulation((WRITE,), settings={"policy": Policy({"write": "allow"})})
+def with_one_edit(*calls):
+    """A run in which a person has just changed the first call, and nothing has been asked again."""
     run = Simulation((WRITE,), answer=answers({"p": "b"}))
-    run.learn(Said(0, "task"), Sent(0, 1, 100, ""), Received(0, says(("c0", "write", {"p": "a"}))))
+    run.learn(Said(0, "task"), Sent(0, 1, 100, ""), Received(0, says(*calls)))
     run.learn(*next_step(run.state, run.env).events)
     step = next_step(run.state, run.env)
     run.learn(*step.events)
     run.ask(step.questions[0])
-    again = next_step(run.state, allowed.env)
-    assert [q.arguments for q in again.questions] == [{"p": "b"}]
+    return run, step.questions
+
+
+@pytest.mark.parametrize(
+    "said", [{"policy": Policy({"write": "allow"})}, {"yes_to": frozenset({"write"})}], ids=["rule", "yes"]
+)
+def test_an_edit_is_shown_whatever_is_allowed_meanwhile(said):
+    run, _ = with_one_edit(("c0", "write", {"p": "a"}))
+    again = next_step(run.state, Simulation((WRITE,), settings=said).env)
+    assert [question.arguments for question in again.questions] == [{"p": "b"}]
+
+
+def test_an_answer_for_the_session_to_another_call_does_not_cover_an_edit():
+    run, (_, other) = with_one_edit(("c0", "write", {"p": "a"}), ("c1", "write", {"p": "z"}))
+    run.learn(Answered(0, other.call_id, other.digest, True, "x", session=True))
+    run.learn(*next_step(run.state, run.env).events)
+    again = next_step(run.state, run.env)
+    assert [question.arguments for question in again.questions] == [{"p": "b"}]

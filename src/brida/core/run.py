@@ -236,8 +236,7 @@ def _end(state: State, env: Env, stop: Stop) -> Done | Note:
 
 def _asks_for_closing_reply(state: State, env: Env, stop: Stop) -> bool:
     wanted = env.limits.closing_reply is not None and stop.kind in CLOSING_STOPS and state.closing is None
-    possible = state.history.takes_text and state.requests < env.limits.requests
-    return wanted and possible and ask(env.gates.between, state) is None
+    return wanted and state.history.takes_text and state.requests < env.limits.requests
 
 
 def _closure(call_id: str, state: State, env: Env, stop: Stop) -> str:
