@@ -18,9 +18,10 @@ def ask_at_the_keyboard(question: Question) -> Answer:
 
 
 def make_agent(model: str) -> Agent:
+    builtin = builtin_tools(Path.cwd())
     return Agent(
         model=model,
-        tools=builtin_tools(Path.cwd()).values(),
+        tools=[builtin[name] for name in ("get_time", "read_file", "write_file")],
         limits=Limits(max_turns=8, max_tokens_total=40_000, deadline=120),
         policy=Policy({"get_time": "allow", "read_file": "allow", "write_file": "ask"}),
         approve=ask_at_the_keyboard if sys.stdin.isatty() else None,
