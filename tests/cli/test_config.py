@@ -209,6 +209,14 @@ def test_a_closing_reply_stands_alone_or_has_its_tokens(folders, flags, value):
     assert folders.config(*flags)["values"]["limits.closing_reply"] == value
 
 
+def test_a_closing_reply_without_room_is_off_and_a_line_says_so(folders):
+    folders.project_file.write_text("limits.max_tokens_total = 900")
+    with Server([says("ok")], require_key=False) as server:
+        ran = folders.run("go", "--closing-reply", "--base-url", server.base_url, "--model", "m")
+    assert ran.code == 0
+    assert f"closing_reply is off: {folders.project_file} lowers max_tokens_total" in ran.err
+
+
 def test_a_task_after_the_closing_reply_is_a_task(folders):
     with Server([says("ok")], require_key=False) as server:
         ran = folders.run("--closing-reply", "go", "--base-url", server.base_url, "--model", "m")

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="union-attr"
 """Files of settings: where they are looked for, and what is said of those that make no sense."""
 
 import os

@@ -76,7 +76,7 @@ def test_an_editor_marks_an_unknown_key(table):
 
 
 def read(**environ):
-    told = []
+    told: list[str] = []
     layer = read_variables(environ, ENGLISH, told.append)
     return {key: (one.value, one.source.name) for key, one in layer.items()}, told
 

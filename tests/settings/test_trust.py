@@ -5,10 +5,12 @@ import stat
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from brida.errors import ConfigurationError
+from brida.settings.files import read_user_file
 from brida.settings.trust import TrustStore, store_path
 from brida.texts.catalogue import ENGLISH
 from support.process import environment
@@ -84,10 +86,26 @@ def test_a_list_that_cannot_be_kept_is_an_error(store, tmp_path, monkeypatch):
         unusable.trust(project_file(tmp_path, {"model": "x"}))
 
 
+def test_without_a_home_a_folder_of_the_project_is_not_taken_for_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = project_file(tmp_path, {"model": "x"})
+    for name, content in (("state/brida/trusted.json", "{"), ("config/brida/brida.toml", "model = 'evil'")):
+        path = tmp_path / "~" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    store = TrustStore(Path("~/state/brida/trusted.json"), ENGLISH)
+    monkeypatch.setattr("brida.settings.files.user_path", lambda: Path("~/config/brida/brida.toml"))
+    assert read_user_file(ENGLISH) is None
+    assert store.state(file) == "never"
+    with pytest.raises(ConfigurationError, match="set HOME"):
+        store.trust(file)
+
+
 MANY = """
 import sys
 from pathlib import Path
 from brida.settings.files import read_project_file
+from brida.settings.files import read_user_file
 from brida.settings.trust import TrustStore
 from brida.texts.catalogue import ENGLISH
 store = TrustStore(Path(sys.argv[1]), ENGLISH)

@@ -33,7 +33,7 @@ class Folders:
 
     def config(self, *arguments: str, **environ: str) -> dict:
         """What ``brida config --json`` prints: the values and their sources by key, and what is ignored."""
-        shown = self.run("config", "--json", *arguments, **environ)
+        shown = self.run("config", "--json", *arguments, cwd=None, **environ)
         assert shown.code == 0, shown.err
         made = shown.object
         made["values"] = {one["key"]: one["value"] for one in made["settings"]}

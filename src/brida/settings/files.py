@@ -49,7 +49,11 @@ class SettingsFile:
 
 
 def user_path() -> Path:
-    """Where the user's own file is, whether it is there or not."""
+    """Where the user's own file is, whether it is there or not.
+
+    Not absolute where nobody knows the user's home: it is no file of the user then, since a project could
+    have a folder of that name.
+    """
     import platformdirs
 
     return platformdirs.user_config_path("brida") / NAME
@@ -58,7 +62,7 @@ def user_path() -> Path:
 def read_user_file(say: Say) -> SettingsFile | None:
     """The user's own file; None where there is none. Raises :class:`ConfigurationError`."""
     path = user_path()
-    table = _brida_table(path, say)
+    table = _brida_table(path, say) if path.is_absolute() else None
     return None if table is None else _file(path, table, say, is_project=False)
 
 

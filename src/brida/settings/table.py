@@ -30,15 +30,6 @@ Untrusted: TypeAlias = Literal["free", "lower", "true", "stricter", "always", "n
 """What a project's file that nobody trusts can do to a setting: anything; only lower it; only switch it on;
 only make it stricter; always add to it; nothing."""
 
-UNTRUSTED_WORDS: Final[Mapping[Untrusted, str]] = {
-    "free": N_("counts"),
-    "lower": N_("counts where it is lower"),
-    "true": N_("counts where it is true"),
-    "stricter": N_("counts where it is stricter"),
-    "always": N_("always counts"),
-    "never": N_("does not count"),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:

@@ -47,7 +47,12 @@ class TrustStore:
         return "trusted" if known == file.digest else "changed"
 
     def entries(self) -> Mapping[str, str]:
-        """The digest of each trusted file by its real path."""
+        """The digest of each trusted file by its real path.
+
+        There are none where nobody knows the user's home: a project could have a folder of that name.
+        """
+        if not self.path.is_absolute():
+            return {}
         try:
             data = self.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -80,6 +85,8 @@ class TrustStore:
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
         """The entries, to be changed within the block while no other process changes them."""
+        if not self.path.is_absolute():
+            raise ConfigurationError(self.say("nothing can be trusted: set HOME to your home directory"))
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _locked(self.path.with_suffix(".lock")):
