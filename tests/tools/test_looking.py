@@ -57,6 +57,21 @@ def test_a_list_has_what_is_in_the_directory_in_order(root: Path) -> None:
     assert _list(root, str(root / "src")) == ["src/deep/"]
 
 
+def test_paths_are_told_from_the_root_however_links_lead_there(root: Path) -> None:
+    _tree(root, {"other/f": "needle", "sub/deep/x": ""})
+    (root / "sub" / "deep" / "absolute").symlink_to(root / "other")
+    (root / "sub" / "relative").symlink_to("../../project/other")
+    for path in (
+        "sub/deep/absolute",
+        "sub/relative",
+        "sub/deep/../relative/",
+        str(root / "sub" / "relative"),
+    ):
+        assert _list(root, path) == ["other/f"]
+        assert _search(root, "needle", path) == ["other/f:1: needle"]
+        assert _info(root, path + "/f")[0] == "other/f"
+
+
 def test_a_pattern_looks_in_the_directories_below_too(root: Path) -> None:
     _tree(root, {"b.py": "", "a.txt": "", "src/deep/c.py": "", "src/d.py": "", "deep.py/x": ""})
     assert _list(root, ".", "*.py") == ["b.py", "deep.py/", "src/d.py", "src/deep/c.py"]
@@ -218,8 +233,11 @@ def test_no_descriptor_stays_open(root: Path) -> None:
     assert after == before
 
 
-def test_a_directory_that_is_swapped_for_a_link_leads_nowhere(root: Path) -> None:
-    """Whatever is swapped while we look, nothing from outside is shown."""
+def test_a_directory_that_is_swapped_for_a_link_leads_nowhere(tmp_path: Path) -> None:
+    """Whatever is swapped while we look, nothing from outside is shown. Not so in the portable way."""
+    root = tmp_path / "project"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("OUTSIDE")
     _tree(root, {f"d{number}/f": "inside" for number in range(20)})
     done = threading.Event()
 
@@ -241,6 +259,19 @@ def test_a_directory_that_is_swapped_for_a_link_leads_nowhere(root: Path) -> Non
     finally:
         done.set()
         swapping.join()
+
+
+def test_a_link_is_neither_gone_into_nor_opened_whatever_it_was_taken_for(root: Path) -> None:
+    (root / "folder").symlink_to("../outside")
+    (root / "file").symlink_to("../outside/secret.txt")
+    here = paths.folder_of(root)
+    try:
+        with pytest.raises(OSError, match=r"."):
+            here.folder("folder")
+        with pytest.raises(OSError, match=r"."):
+            here.open("file")
+    finally:
+        here.close()
 
 
 # --- file_info --------------------------------------------------------------------------------------

@@ -67,7 +67,11 @@ class Folder:
 
 @dataclass(slots=True)
 class PortableFolder(Folder):
-    """A directory where nothing can be opened relative to another (:mod:`brida.tools.portable`)."""
+    """A directory where nothing can be opened relative to another.
+
+    As in :mod:`brida.tools.portable`, somebody who swaps directories fast enough may win: then names from
+    outside are shown; of what a file outside holds, nothing unless it was swapped twice.
+    """
 
     real: str
 
@@ -88,7 +92,12 @@ class PortableFolder(Folder):
     def open(self, name: str) -> BinaryIO:
         """The regular file of that name in it, to be read, without a buffer."""
         _check(self.stat(name))
-        return _regular(os.open(self._real(os.path.join(self.real, name)), _FILE))
+        file = _regular(os.open(self._real(os.path.join(self.real, name)), _FILE))
+        opened, there = os.fstat(file.fileno()), self.stat(name)
+        if opened.st_ino == 0 or (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino):
+            file.close()
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return file
 
     def stat(self, name: str) -> os.stat_result:
         """The facts of what has that name in it."""
