@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from brida.agent import Agent
-from brida.approval.terminal import StandardInput, Terminal
+from brida.cli.asking import terminal_approver
 from brida.cli.chat_commands import COMMANDS, Conversation
 from brida.cli.flags import Flags
 from brida.cli.making import make_agent
@@ -35,18 +34,10 @@ def run_chat(settings: Flags, say: Catalogue, screen: Screen) -> int:
     """
     if not somebody_is_there(screen):
         raise ConfigurationError(say("a conversation needs a terminal; brida run answers a task without one"))
-    made: list[Agent] = []
-
-    def ask(words: Catalogue) -> Terminal:
-        def change(question: Any) -> Any:
-            return made[0].tools[question.tool].change(question.arguments, words)
-
-        return Terminal(words, screen.raw_error, StandardInput(), width=screen.width, change=change)
-
+    ask = terminal_approver(screen, lambda: agent.tools)
     tell = (lambda _: None) if settings.quiet else screen.line
     with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
         agent = make_agent(settings, say, tell, ask)
-        made.append(agent)
         say = Catalogue.for_language(agent.language)
         talk = Talk(Conversation(agent, say), screen, quiet=settings.quiet)
         return loops.run(talk.until_it_ends, handle_interrupt=False)

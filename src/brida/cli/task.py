@@ -2,30 +2,26 @@
 
 import asyncio
 import io
-import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from types import FrameType
 from typing import Final
 
 from brida.agent import Agent
-from brida.approval.terminal import StandardInput, Terminal
+from brida.cli.asking import terminal_approver
 from brida.cli.flags import Flags
 from brida.cli.making import make_agent
+from brida.cli.reins import Reins
 from brida.cli.screen import Screen, somebody_is_there
 from brida.cli.trace import Trace
-from brida.core.events import Event, Question, to_json
+from brida.core.events import Event, to_json
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
 from brida.models.base import Delta, close_quietly
 from brida.runtime import loops
-from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
 from brida.texts.catalogue import N_, Catalogue
-from brida.tools.change import Change
 
 DEFAULT_TASK: Final = N_("Read the first line of README.md, then tell me what time it is")
 
@@ -47,15 +43,7 @@ def run_task(flags: TaskFlags, settings: Flags, say: Catalogue, screen: Screen) 
     task = _task(flags.task, say)
     somebody = somebody_is_there(screen) and flags.task != "-"
 
-    def ask(words: Catalogue) -> Terminal | None:
-        def change(question: Question) -> Change | None:
-            asked = agent.tools.get(question.tool)
-            return None if asked is None else asked.change(question.arguments, words)
-
-        if not somebody:
-            return None
-        return Terminal(words, screen.raw_error, StandardInput(), width=screen.width, change=change)
-
+    ask = terminal_approver(screen, lambda: agent.tools) if somebody else lambda _: None
     tell = (lambda _: None) if flags.quiet else screen.line
     with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
         agent = make_agent(settings, say, tell, ask)
@@ -95,43 +83,12 @@ async def _drive(
     run = agent.start(task, listener=listener)
     words = say("stopping; press Ctrl-C again to stop at once")
     later = asyncio.get_running_loop().call_soon_threadsafe  # a handler may interrupt a write
-    restore = _catch_signals(run, lambda: later(screen.line, words))
+    reins = Reins(lambda: later(screen.line, words))
     try:
-        return await run
+        with reins.taken(), reins.hold(run):
+            return await run
     finally:
-        restore()
         await close_quietly(agent.model)
-
-
-def _catch_signals(run: LocalRun, tell: Callable[[], object]) -> Callable[[], None]:
-    """The first Ctrl-C stops softly, the second at once, the third ends the process. A terminal that hangs
-    up, or a service that is told to end, stops the run at once."""
-    presses = 0
-
-    def on_interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        if presses == 1:
-            run.interrupt()
-            tell()
-        elif presses == 2:
-            run.cancel()
-        else:
-            os._exit(EXIT_CODES["interrupted"])
-
-    def on_end(_number: int, _frame: FrameType | None) -> None:
-        run.cancel()
-
-    handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
-    if hasattr(signal, "SIGHUP"):
-        handlers[signal.SIGHUP] = on_end
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    return restore
 
 
 def _event_lines(screen: Screen, trace: Trace) -> Callable[[Event | Delta], None]:
