@@ -197,7 +197,7 @@ def _bracket(pattern: str, at: int) -> tuple[_OneOf, int] | None:
         high = low
         if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("", "]"):
             high, at = _literal(pattern, at + 1)
-        ranges.append((low, high))
+        ranges += [(low, low), (low, high)]  # the first counts even where the range runs backwards
     return None
 
 
