@@ -153,6 +153,14 @@ def test_an_ask_rule_of_a_project_does_not_open_what_the_default_denies(tmp_path
     assert trusted.decide("write_file")[0] == "ask"
 
 
+def test_the_rules_of_a_person_do_not_open_what_an_agent_closed():
+    agent = layer({"policy.default": "deny"}, AGENT)
+    asks = {"policy.ask": ["*"]}
+    for said in ({"user": layer(asks, USER)}, {"variables": layer(asks, VARIABLE)}):
+        assert policy(merged(Layers(agent=agent, **said))).decide("write_file")[0] == "deny"
+    assert policy(merged(Layers(agent=agent, flags=layer(asks, FLAG)))).decide("write_file")[0] == "ask"
+
+
 def test_off_is_the_loosest_limit(tmp_path):
     assert said_by({"limits.max_calls": "off"}, tmp_path).limits().max_calls == 64
     assert (

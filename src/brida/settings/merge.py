@@ -16,7 +16,7 @@ from brida.core.valves import Limits
 from brida.core.wording import Say
 from brida.settings.files import SettingsFile
 from brida.settings.table import BY_KEY, SETTINGS, Setting, is_no_looser
-from brida.settings.values import DEFAULT, Given, Layer
+from brida.settings.values import DEFAULT, Given, Layer, SourceKind
 from brida.texts.catalogue import N_
 
 TrustState: TypeAlias = Literal["trusted", "changed", "never"]
@@ -72,12 +72,15 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What counts: a value for every setting but the rules, the rules one by one, and what does not count."""
+    """What counts: a value for every setting but the rules, the rules one by one, and what does not count.
+
+    ``only_tightening``: the sources whose rules may close, not open.
+    """
 
     values: Mapping[str, Given]
     rules_given: tuple[tuple[str, Given], ...]
     ignored: tuple[Ignored, ...]
-    project_only_tightens: bool = False
+    only_tightening: frozenset[SourceKind] = frozenset()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -87,7 +90,7 @@ class Effective:
                 str(given.value),
                 check_tier(key, key.removeprefix("policy.")),
                 given.source.name,
-                only_tightens=self.project_only_tightens and given.source.kind == "project",
+                only_tightens=given.source.kind in self.only_tightening,
             )
             for key, given in self.rules_given
         )
@@ -122,8 +125,9 @@ def merged(layers: Layers) -> Effective:
         merge.pass_over(layers.user, layers.variables)
         merge.lay(*opening)
     may_loosen = trusted is said and layers.agent is None
-    only_tightens = project is not None and not (may_loosen or layers.agent_is_the_projects)
-    if project is not None and only_tightens:
+    only_tightening: set[SourceKind] = set() if layers.agent is None else {"user", "variable"}
+    if project is not None and not (may_loosen or layers.agent_is_the_projects):
+        only_tightening.add("project")
         merge.tighten(said, why=project.state if layers.agent is None else "agent")
     merge.keep_closing_reply_possible()
     closing = [layers.agent or {}, layers.user, said, layers.variables, layers.flags]
@@ -132,7 +136,7 @@ def merged(layers: Layers) -> Effective:
         *_rules("policy.ask", closing),
         *_rules("policy.allow", opening),
     )
-    return Effective(merge.values, rules, tuple(merge.ignored), only_tightens)
+    return Effective(merge.values, rules, tuple(merge.ignored), frozenset(only_tightening))
 
 
 def _language_of(layer: Layer) -> Layer:
