@@ -236,11 +236,14 @@ def test_a_system_prompt_in_a_file_of_the_project_is_read(folders):
         assert server.bodies[0]["system"] == "be brief"
 
 
-@pytest.mark.parametrize("path", ["../home/secret", "link", ".env", "harmless", "missing", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["../elsewhere/secret", "link", ".env", "harmless", "missing", "/etc/passwd"]
+)
 def test_a_system_prompt_of_a_project_leads_to_no_secret_and_not_outside(folders, path):
-    (folders.home / "secret").write_text("sk-ant-canary")
+    (folders.project.parent / "elsewhere").mkdir()
+    (folders.project.parent / "elsewhere" / "secret").write_text("sk-ant-canary")
     (folders.project / ".env").write_text("sk-ant-canary")
-    (folders.project / "link").symlink_to(folders.home / "secret")
+    (folders.project / "link").symlink_to(folders.project.parent / "elsewhere" / "secret")
     (folders.project / "harmless").symlink_to(".env")
     folders.project_file.write_text(f'system = "@{path}"')
     with Server([], require_key=False) as server:
