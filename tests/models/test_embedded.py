@@ -55,7 +55,8 @@ class Needle:
             self.library.threads.add(threading.get_ident())
             self.inputs.append(words)
             self.library.heard.append(tuple(self.inputs))
-            return self.library.script(tuple(self.inputs))
+            more = (self.tools,) if isinstance(self.library.script, Chooser) else ()
+            return self.library.script(tuple(self.inputs), *more)
         finally:
             self.library.busy.release()
 
@@ -197,6 +198,82 @@ def test_a_tool_that_is_not_there_is_told_to_the_model(library):
     assert outcome.stop.kind == "completed"
     assert "error" in json.loads(double.heard[-1][-1])[0]
     assert "- fly failed:" in outcome.text
+
+
+class Chooser:
+    """A script that calls the first of ``order`` for which it has the tools; alone it stands by ``sure``."""
+
+    def __init__(self, order, sure) -> None:
+        self.order, self.sure = order, sure
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, inputs, tools):
+        if inputs[-1].startswith("["):
+            return NOTHING
+        names = tuple(tool["name"] for tool in tools)
+        self.asked.append(names)
+        if len(names) == 1 and names[0] not in self.sure:
+            return {**NOTHING, "suppressed_calls": [{"name": names[0], "arguments": {}}]}
+        return calls(*[(name, {}) for name in next(one for one in self.order if set(one) <= set(names))])
+
+
+def chosen(library, chooser, *names, task="one"):
+    """What the agent with tools of these names calls, and the tools that the engine was asked about."""
+    library(chooser)
+    tools = [tool(impact="read", name=name)(lambda: "done") for name in names]
+    outcome = Agent(model="embedded", tools=tools, language="en").run_sync(task)
+    assert outcome.stop.kind == "completed"
+    return [block["name"] for block in blocks(outcome) if block["type"] == "tool_use"], chooser.asked
+
+
+def test_a_tool_that_the_engine_does_not_stand_by_is_set_aside(library):
+    chooser = Chooser([["a"], ["b"], ["c"]], sure={"b", "c"})
+    called, asked = chosen(library, chooser, "a", "b", "c")
+    assert called == ["b"]
+    assert asked[:4] == [("a", "b", "c"), ("a",), ("b", "c"), ("b",)]
+
+
+def test_where_the_engine_stands_by_no_tool_none_is_called(library):
+    called, asked = chosen(library, Chooser([["a"], ["b"], ["c"]], sure=set()), "a", "b", "c")
+    assert called == []
+    assert [names for names in asked if len(names) == 1] == [("a",), ("b",), ("c",)]
+
+
+def test_calls_of_several_tools_are_not_checked(library):
+    called, asked = chosen(library, Chooser([["a", "c"]], sure=set()), "a", "b", "c")
+    assert called == ["a", "c"]
+    assert asked[0] == ("a", "b", "c")
+    assert all(len(names) == 3 for names in asked)
+
+
+def test_a_choice_among_few_tools_is_not_checked(library):
+    called, asked = chosen(library, Chooser([["a"]], sure=set()), "a", "b")
+    assert called == ["a"]
+    assert asked == [("a", "b")]
+
+
+def test_a_tool_that_is_not_there_is_not_checked(library):
+    library(lambda inputs: NOTHING if len(inputs) > 1 else calls(("fly", {})))
+    tools = [tool(impact="read", name=name)(lambda: "done") for name in "abc"]
+    outcome = Agent(model="embedded", tools=tools, language="en").run_sync("one")
+    assert [note.tool for note in outcome.failed_calls] == ["fly"]
+
+
+def test_the_choice_is_checked_with_the_last_task_alone(library):
+    heard = []
+
+    class Remembers(Chooser):
+        def __call__(self, inputs, tools):
+            heard.append((len(tools), inputs))
+            return super().__call__(inputs, tools)
+
+    library(Remembers([["a"]], sure={"a"}))
+    tools = [tool(impact="read", name=name)(lambda: "done") for name in "abc"]
+    settings = Agent(model="embedded", tools=tools, language="en")
+    first = settings.run_sync("one")
+    settings.run_sync("two", messages=first.messages)
+    assert [inputs for count, inputs in heard if count == 1] == [("one",), ("two",)]
+    assert heard[-2][1][0] == "one"  # the others hear it from the start
 
 
 def test_suppressed_calls_count_before_the_first_result_only(library):

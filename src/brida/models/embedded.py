@@ -9,7 +9,6 @@ dedicated thread owns it, calls queue, and a conversation that is not the one it
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import threading
@@ -19,26 +18,33 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, cast
 
-from brida.core.encoding import Block
 from brida.core.events import Fault, Reply
 from brida.core.request import Request
 from brida.core.wording import Say, english
 from brida.errors import ConfigurationError, ModelFault
 from brida.models.base import Delta, OnDelta
-
-RESULT_SHOWN: Final = 100
-"""Characters of a result that the model is shown: longer ones made it ask again, in trials."""
+from brida.models.embedded_history import (
+    EngineTool,
+    beginning,
+    call_blocks,
+    inputs_of,
+    results_since_last_text,
+    tools_of,
+)
 
 LOW_CONFIDENCE: Final = 0.3
 """After a result, a call of which the model is less sure ends its turn (wrong ones: 0.11 to 0.26)."""
 
+FEW: Final = 2
+"""With more tools than this, the engine's choice is checked with the chosen tool alone."""
+
 PATIENCE: Final = 180.0
 """Seconds that an answer may take; it takes well under one, and the engine has been seen to hang."""
 
-QUOTED: Final = 200
-"""Characters of a result that the closing text quotes."""
-
 HANGS: Final = "the embedded model does not answer; it can be used again in a new process"
+
+Calls: TypeAlias = Sequence[Mapping[str, Any]]
+"""Calls as the engine gives them: name and arguments."""
 
 QUIET: Final = {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
 """Set before the package is imported: it reports nothing and fetches nothing."""
@@ -50,6 +56,11 @@ class Conversation:
 
     tools: str
     inputs: tuple[str, ...]
+
+    @classmethod
+    def over(cls, tools: Sequence[EngineTool], inputs: Sequence[str]) -> "Conversation":
+        """The conversation with these tools."""
+        return cls(json.dumps(tools, ensure_ascii=False), tuple(inputs))
 
 
 @dataclass(slots=True)
@@ -87,15 +98,11 @@ class EmbeddedModel:
         """One answer: the tools that the model asks for, or a text made of the results."""
         body = request.as_dict()
         messages = cast("list[Mapping[str, Any]]", body["messages"])
-        results = _results_since_last_text(messages)
-        answer = await _answer(_conversation(body, messages))
-        calls = answer.get("function_calls") or []
-        if results and (answer.get("confidence") or 0.0) < LOW_CONFIDENCE:
-            calls = []
-        elif not results:
-            calls = calls or answer.get("suppressed_calls") or []
+        results = results_since_last_text(messages)
+        tools, inputs = tools_of(body), inputs_of(messages)
+        calls = await (_further_calls if results else _first_calls)(tools, inputs)
         if calls:
-            return Reply(tuple(_blocks(calls, messages)), "tool_use")
+            return Reply(tuple(call_blocks(calls, messages)), "tool_use")
         words = self._closing_words(results)
         on_delta(Delta("text", words))
         return Reply(({"type": "text", "text": words},), "end_turn")
@@ -107,15 +114,44 @@ class EmbeddedModel:
         if not results:
             return self.say("The embedded model only chooses tools, and found none for this task.")
         lines = [
-            self.say("- {tool} failed: {result}", tool=tool, result=_beginning(result))
+            self.say("- {tool} failed: {result}", tool=tool, result=beginning(result))
             if result.get("is_error")
-            else f"- {tool}: {_beginning(result)}"
+            else f"- {tool}: {beginning(result)}"
             for tool, result in results
         ]
         head = self.say(
             "The embedded model writes no prose; this is put together from what the tools returned:"
         )
         return "\n".join([head, *lines])
+
+
+async def _first_calls(tools: Sequence[EngineTool], inputs: Sequence[str]) -> Calls:
+    """The calls for a new task.
+
+    Among many tools the engine often takes a wrong one, and says so itself when asked about that one
+    alone: then the tool is set aside and the others are asked. Calls of several tools are let be, since
+    each tool alone knows a part of the task only.
+    """
+    left = list(tools)
+    while True:
+        answer = await _answer(Conversation.over(left, inputs))
+        calls: Calls = answer.get("function_calls") or answer.get("suppressed_calls") or []
+        taken = [tool for tool in left if tool["name"] in {call.get("name") for call in calls}]
+        if len(tools) <= FEW or len(taken) != 1:
+            return calls
+        alone = answer if left == taken else await _answer(Conversation.over(taken, inputs[-1:]))
+        if alone.get("function_calls"):
+            return calls
+        left = [tool for tool in left if tool not in taken]
+        if not left:
+            return []
+
+
+async def _further_calls(tools: Sequence[EngineTool], inputs: Sequence[str]) -> Calls:
+    """The calls after a result: none where the engine is not sure of them."""
+    answer = await _answer(Conversation.over(tools, inputs))
+    sure = (answer.get("confidence") or 0.0) >= LOW_CONFIDENCE
+    return (answer.get("function_calls") or []) if sure else []
 
 
 async def _answer(conversation: Conversation) -> Mapping[str, Any]:
@@ -125,79 +161,6 @@ async def _answer(conversation: Conversation) -> Mapping[str, Any]:
     except TimeoutError as error:
         ENGINE.hangs = True
         raise ModelFault(Fault("engine", HANGS)) from error
-
-
-def _conversation(body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Conversation:
-    tools = [
-        {"name": tool["name"], "description": tool.get("description", ""), "parameters": tool["input_schema"]}
-        for tool in body.get("tools", ())
-    ]
-    inputs: list[str] = []
-    names: dict[str, str] = {}
-    for message in messages:
-        names |= {str(b["id"]): str(b["name"]) for b in _as_blocks(message) if b.get("type") == "tool_use"}
-        if message["role"] != "user":
-            continue
-        results = [b for b in _as_blocks(message) if b.get("type") == "tool_result"]
-        if results:
-            inputs.append(json.dumps([_shown(result, names) for result in results], ensure_ascii=False))
-        texts = [str(b["text"]) for b in _as_blocks(message) if b.get("type") == "text"]
-        if texts:
-            inputs.append("\n".join(texts))
-    return Conversation(json.dumps(tools, ensure_ascii=False), tuple(inputs))
-
-
-def _as_blocks(message: Mapping[str, Any]) -> list[Block]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else cast("list[Block]", content)
-
-
-def _shown(result: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
-    word = "error" if result.get("is_error") else "result"
-    tool = names.get(str(result.get("tool_use_id")), "")
-    return {"name": tool, word: _content(result).strip().partition("\n")[0][:RESULT_SHOWN]}
-
-
-def _content(result: Mapping[str, Any]) -> str:
-    content = result.get("content", "")
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-
-
-def _beginning(result: Mapping[str, Any]) -> str:
-    """The first line of a result, or its first characters, with a mark where there is more."""
-    content = _content(result).strip()
-    first = content.partition("\n")[0][:QUOTED].rstrip()
-    return first if first == content else f"{first} ..."
-
-
-def _results_since_last_text(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The results since a person last spoke, each with the name of its tool."""
-    names: dict[str, str] = {}
-    results: list[tuple[str, Mapping[str, Any]]] = []
-    for message in messages:
-        for block in _as_blocks(message):
-            if block.get("type") == "tool_use":
-                names[str(block["id"])] = str(block["name"])
-            elif block.get("type") == "tool_result":
-                results.append((names.get(str(block["tool_use_id"]), "?"), block))
-            elif message["role"] == "user":
-                results = []
-    return results
-
-
-def _blocks(calls: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """The calls as blocks. Their ids follow from the history alone, so that a replay gives the same ones."""
-    before = sum(block.get("type") == "tool_use" for message in messages for block in _as_blocks(message))
-    seed = hashlib.sha256(json.dumps(messages).encode()).hexdigest()[:8]
-    return [
-        {
-            "type": "tool_use",
-            "id": f"embedded_{seed}_{before + index + 1}",
-            "name": str(call.get("name")),
-            "input": call.get("arguments") if isinstance(call.get("arguments"), dict) else {},
-        }
-        for index, call in enumerate(calls)
-    ]
 
 
 _Answer: TypeAlias = "Future[Mapping[str, Any]]"
