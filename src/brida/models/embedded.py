@@ -28,7 +28,6 @@ from brida.models.embedded_history import (
     beginning,
     call_blocks,
     inputs_of,
-    inputs_since_last_text,
     results_since_last_text,
     tools_of,
 )
@@ -101,14 +100,7 @@ class EmbeddedModel:
         messages = cast("list[Mapping[str, Any]]", body["messages"])
         results = results_since_last_text(messages)
         tools, inputs = tools_of(body), inputs_of(messages)
-        if not results:
-            calls = await _first_calls(tools, inputs)
-        elif len(tools) > FEW and len(called := {tool for tool, _ in results}) == 1:
-            # What the check left in the engine: going on from there spares it the other tools once more.
-            taken = [tool for tool in tools if tool["name"] in called]
-            calls = await _further_calls(taken, inputs_since_last_text(messages))
-        else:
-            calls = await _further_calls(tools, inputs)
+        calls = await (_further_calls if results else _first_calls)(tools, inputs)
         if calls:
             return Reply(tuple(call_blocks(calls, messages)), "tool_use")
         words = self._closing_words(results)

@@ -42,17 +42,6 @@ def inputs_of(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(inputs)
 
 
-def inputs_since_last_text(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What the engine is told from the last text of a person on: that text, then the results since."""
-    turns = 0
-    for message in reversed(messages):
-        if message["role"] == "user":
-            if any(block.get("type") == "text" for block in _as_blocks(message)):
-                break
-            turns += 1
-    return inputs_of(messages)[-turns - 1 :]
-
-
 def _as_blocks(message: Mapping[str, Any]) -> list[Block]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else cast("list[Block]", content)
