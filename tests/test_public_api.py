@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import brida
 from brida import Agent, Answer, Limits, Outcome, Policy, Question, Rule, ScriptedModel, Stop, reply, tool_use
@@ -162,7 +163,7 @@ def python_blocks() -> list[str]:
 
 def example(monkeypatch, server: Server, said: str) -> dict:
     """The README's example, run against ``server``, with ``said`` typed at its question."""
-    (source,) = python_blocks()
+    source, _ = python_blocks()
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
     monkeypatch.setattr("builtins.input", lambda prompt: said)
     names: dict = {}
@@ -181,6 +182,14 @@ def test_the_readmes_example_runs(monkeypatch, capsys, said):
     assert heard.get("is_error", False) is (said == "n")
     assert ("sent 120.0 to Acme" in heard["content"]) is (said == "y")
     assert [note.tool for note in outcome.declined] == (["send_invoice"] if said == "n" else [])
+
+
+def test_the_readmes_structured_answer_is_typed(capsys):
+    _, source = python_blocks()
+    answer = tool_use("t", "give_answer", {"number": 4412, "status": "sent"})
+    agent = Agent(model=ScriptedModel([reply(answer)]), tools=[], language="en")
+    exec(compile(source, "README.md", "exec"), {"BaseModel": BaseModel, "agent": agent})
+    assert capsys.readouterr().out == "sent\n"
 
 
 def test_the_readmes_scripted_model_says_what_is_written():

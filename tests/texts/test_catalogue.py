@@ -175,8 +175,9 @@ def test_every_language_fills_every_text(language):
 @pytest.mark.parametrize("say", [SPANISH, PORTUGUESE])
 def test_no_text_falls_back_to_english(say):
     same = {one for one, *_ in TEXTS if say(one, **facts(one)) == ENGLISH(one, **facts(one))}
-    only_facts = {"{number} token", "{field}: {problem}"}
-    assert same - {"Error: {message}"} == only_facts
+    only_facts = {"{number} token", "{field}: {problem}", "(4 x max_turns + 14)", "{tool} ({impact})"}
+    names = {"Python", "extra", "ok", "on", "off", "terminal"}
+    assert same - {"Error: {message}", "no", *names} == only_facts
 
 
 @pytest.mark.parametrize("say", [SPANISH, PORTUGUESE])
@@ -213,6 +214,13 @@ def test_the_agreed_words_are_the_ones_that_are_said(language, turns, requests, 
     assert say.plural("over {count} model request", "over {count} model requests", 3) == requests
     assert say("Read the first line of README.md, then tell me what time it is") == task
     assert say("[turn {number}] {text}", number=1, text="x") == "[turno 1] x"
-    keys = say("[Enter] allow once · n decline (n REASON tells the model why) · s allow this session · ? why")
-    assert once in keys
-    assert [key in keys for key in ("[Enter] ", "· n ", "(n MOTIVO ", "· s ", "· ? ")] == [True] * 5
+    assert say("[Enter] allow once") == f"[Enter] {once}"
+    assert say("n decline (n REASON tells the model why)").startswith("n ")
+    assert "(n MOTIVO " in say("n decline (n REASON tells the model why)")
+
+
+@pytest.mark.parametrize(
+    "say, number", [(ENGLISH, "3,750,000"), (SPANISH, "3.750.000"), (PORTUGUESE, "3.750.000")]
+)
+def test_the_thousands_of_a_text_are_parted_as_the_language_does(say, number):
+    assert number in say("it is larger than {most:,} bytes", most=3_750_000)

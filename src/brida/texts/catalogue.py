@@ -37,12 +37,12 @@ class Catalogue:
 
     def __call__(self, text: str, /, **facts: object) -> str:
         """The text in this language, its braces filled with the facts."""
-        return _fill(self._translations.gettext(text), text, facts)
+        return self._fill(self._translations.gettext(text), text, facts)
 
     def plural(self, one: str, many: str, count: int, /, **facts: object) -> str:
         """The text that fits ``count``, which fills ``{count}`` unless a fact of that name is given."""
         english = one if count == 1 else many
-        return _fill(self._translations.ngettext(one, many, count), english, {"count": count, **facts})
+        return self._fill(self._translations.ngettext(one, many, count), english, {"count": count, **facts})
 
     def number(self, value: int) -> str:
         """A whole number with its thousands parted: 1,834 in English, 1.834 in Spanish and Portuguese."""
@@ -51,6 +51,16 @@ class Catalogue:
     def decimal(self, value: float, digits: int) -> str:
         """A number with so many digits after the point, or the comma: 4.1 or 4,1."""
         return self._points(f"{value:,.{digits}f}")
+
+    def _fill(self, text: str, english: str, facts: Mapping[str, object]) -> str:
+        """A translation whose braces are wrong must not stop a run: then the English text stands in."""
+        if self.language in _DECIMAL_COMMA and ":,}" in text:
+            parted = {name: _Parted(value) for name, value in facts.items() if type(value) is int}
+            facts = {**facts, **parted}
+        try:
+            return text.format(**facts)
+        except (KeyError, IndexError, ValueError, AttributeError, TypeError):
+            return english.format(**facts)
 
     def _points(self, english: str) -> str:
         if self.language not in _DECIMAL_COMMA:
@@ -63,12 +73,12 @@ def _load(language: str) -> Catalogue:
     return Catalogue(language, gettext.translation(DOMAIN, LOCALE, [language], fallback=True))
 
 
-def _fill(text: str, english: str, facts: Mapping[str, object]) -> str:
-    """A translation whose braces are wrong must not stop a run: then the English text stands in."""
-    try:
-        return text.format(**facts)
-    except (KeyError, IndexError, ValueError, AttributeError, TypeError):
-        return english.format(**facts)
+class _Parted(int):
+    """A number whose thousands a text with ``{...:,}`` parts by points."""
+
+    def __format__(self, form: str, /) -> str:
+        shown = super().__format__(form)
+        return shown.replace(",", ".") if form == "," else shown
 
 
 ENGLISH: Final = Catalogue("en", gettext.NullTranslations())

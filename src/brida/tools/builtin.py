@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO, cast
 from brida.core.wording import Say
 from brida.tools.change import Change
 from brida.tools.context import running_call, say_of_call
-from brida.tools.declare import Tool, tool
+from brida.tools.declare import AsksAnyway, Tool, tool
 from brida.tools.difference import change_of_file
 from brida.tools.image import IMAGE_LIMIT, Image
 from brida.tools.images import MEDIA_TYPES, MediaType
@@ -43,13 +43,6 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         path = arguments.get("path")
         return is_sensitive(home, path, say=say) if isinstance(path, str) else None
 
-    def changes(arguments: Mapping[str, object], say: Say) -> Change | None:
-        path, content = arguments.get("path"), arguments.get("content")
-        if not isinstance(path, str):
-            return None
-        after = content.encode("utf-8", "replace") if isinstance(content, str) else None
-        return change_of_file(home, path, after, say)
-
     @tool(impact="read", volatile=True)
     def get_time() -> str:
         """Get the current date and time."""
@@ -70,6 +63,18 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         """
         return read_text(home, path, offset, limit)
 
+    made = (get_time, read_file, *_changing_tools(home, asks), *looking_tools(home, asks))
+    return {one.name: one for one in made}
+
+
+def _changing_tools(home: Path, asks: AsksAnyway) -> tuple[Tool, ...]:
+    def changes(arguments: Mapping[str, object], say: Say) -> Change | None:
+        path, content = arguments.get("path"), arguments.get("content")
+        if not isinstance(path, str):
+            return None
+        after = content.encode("utf-8", "replace") if isinstance(content, str) else None
+        return change_of_file(home, path, after, say)
+
     @tool(impact="high", asks_anyway=asks, changes=changes)
     def write_file(path: str, content: str) -> str:
         """Write a text file in the project directory. A file that is there is replaced.
@@ -89,8 +94,7 @@ def builtin_tools(root: Path) -> dict[str, Tool]:
         """
         return delete(home, path)
 
-    made = (get_time, read_file, write_file, delete_file, *looking_tools(home, asks))
-    return {one.name: one for one in made}
+    return write_file, delete_file
 
 
 def delete(root: Path, path: str) -> str:
