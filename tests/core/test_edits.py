@@ -1,3 +1,4 @@
+# mypy: disable-error-code="union-attr"
 """Arguments that a person changes: validated, decided, shown again, and only then run."""
 
 import pytest

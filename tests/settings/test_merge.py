@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 # mypy: disable-error-code="call-overload"
 """What counts of all that was said: whatever a project's file says, nothing is looser than without it."""
 
