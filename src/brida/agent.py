@@ -184,8 +184,13 @@ class Agent:
 
     def _finish(self, form: "AnswerForm[Any] | None", outcome: Outcome[Any], state: State) -> Outcome[Any]:
         """The outcome with its structured answer, and a way to go on from it."""
-        answer = form.value(state.answer, state.text) if form and outcome.completed else None
-        return replace(outcome, output=answer, _go_on=partial(self._go_on, form))
+        outcome = replace(outcome, _go_on=partial(self._go_on, form))
+        if form is None or not outcome.completed:
+            return outcome
+        try:
+            return replace(outcome, output=form.value(state.answer, state.text))
+        except Exception as error:  # a validator of the caller's that said otherwise before
+            raise ConfigurationError(f"output: {type(error).__name__}: {error}", outcome=outcome) from error
 
     def _go_on(
         self,

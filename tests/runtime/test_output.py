@@ -6,7 +6,7 @@ from datetime import date
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, RootModel, field_validator
 
 from brida import Agent, AnthropicModel, ConfigurationError, Limits, ScriptedModel, reply, tool, tool_use
 from support.agents import check, make, read, results
@@ -37,6 +37,7 @@ def test_a_valid_call_is_the_answer():
         "description": "Where it is.",
         "type": "string",
     }
+    assert offered["description"].endswith("once you have it.\nAn order.")
     assert "tool_choice" not in model.requests[0], "which is auto"
 
 
@@ -188,3 +189,27 @@ def test_the_outcome_as_json_holds_the_answer():
     assert agent.run_sync("order 4412?", output=Order).to_json()["output"] == RIGHT
     agent, _ = make([reply("sent")])
     assert agent.run_sync("order 4412?").to_json()["output"] is None
+
+
+class Moody(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def once(cls, n):
+        seen.append(n)
+        if len(seen) > 2:  # it was checked, and it was given
+            raise ValueError("not again")
+        return n
+
+
+seen: list[int] = []
+
+
+def test_a_validator_that_changes_its_mind_loses_no_outcome():
+    seen.clear()
+    agent, model = make([reply(tool_use("t1", "give_answer", {"n": 1}))])
+    with pytest.raises(ConfigurationError, match="output: ValidationError") as raised:
+        agent.run_sync("go", output=Moody)
+    check(raised.value.outcome, model)
+    assert raised.value.outcome.completed

@@ -4,6 +4,7 @@ Where the model itself can be held to a schema, the text of its last reply is th
 harness provides a tool, :data:`brida.core.events.ANSWER_TOOL`, whose one valid call is the answer.
 """
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -50,7 +51,14 @@ class AnswerForm(Generic[M]):
 
         return Tool(
             name=ANSWER_TOOL,
-            description=say("Give your final answer with this tool, once you have it."),
+            description="\n".join(
+                part
+                for part in (
+                    say("Give your final answer with this tool, once you have it."),
+                    inspect.cleandoc(self.model.__doc__ or ""),
+                )
+                if part
+            ),
             input_schema=self.schema,
             impact="read",
             impact_declared=True,
