@@ -157,6 +157,7 @@ def test_the_settings_are_lines_for_a_person(folders):
 def test_a_password_in_an_address_is_shown_nowhere(folders):
     folders.project_file.write_text(
         'base_url = "http://me:sk-ant-canary@127.0.0.1:1/v1"\n[agents.a]\nbase_url = "http://sk-ant-canary@h"'
+        "\n[limits]\nmax_attempts = 1"
     )
     ran = [folders.run("config"), folders.run("config", "--json"), folders.run("trust", "--yes")]
     ran += [folders.run("config"), folders.run("config", "--agent", "a"), folders.run("trust", "--list")]

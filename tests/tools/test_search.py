@@ -287,7 +287,7 @@ def forest() -> Iterator[Path]:
         yield root
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_search_through_a_hundred_thousand_files_keeps_its_memory_flat(forest: Path) -> None:
     command = [sys.executable, "-c", _MEASURED, str(forest)]
@@ -297,7 +297,7 @@ def test_a_search_through_a_hundred_thousand_files_keeps_its_memory_flat(forest:
     assert int(kilobytes) < 32 * 1024
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_search_through_a_hundred_thousand_files_can_be_interrupted(
     forest: Path, monkeypatch: pytest.MonkeyPatch
