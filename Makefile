@@ -11,8 +11,8 @@ VENV ?= .venv
 # The task of `make run`, and more options for brida: make run TASK="What time is it?" ARGS="--lang es"
 TASK ?= Read the first line of README.md, then tell me what time it is
 ARGS ?=
-# How many test processes: a number, or auto for one per core.
-JOBS ?= auto
+# How many test processes. Two for each core: many tests wait for a process or a terminal.
+JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # make lock UPGRADE=1 takes the newest versions; without it the locked ones stay where they still fit.
 UPGRADE ?=
 UV_VERSION := 0.13.9
