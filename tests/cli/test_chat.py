@@ -220,6 +220,17 @@ def test_a_history_that_cannot_be_kept_is_said_and_no_obstacle(tmp_path):
         child.close(force=True)
 
 
+def test_a_history_that_can_no_longer_be_written_is_no_obstacle(tmp_path):
+    with talking([says("Hello.")], tmp_path) as (child, _):
+        (path,) = tmp_path.rglob("chat_history")
+        path.unlink()
+        path.mkdir()
+        say(child, "hello")
+        child.expect("Hello.")
+        child.send(CTRL_D)
+        assert ends(child) == 0
+
+
 # --- Ctrl-C at every moment -------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ import asyncio
 import io
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,11 +158,12 @@ def _history(say: Catalogue, tell: Callable[[str], None]) -> "History":
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Typed(FileHistory):
-        """Lines that begin with a blank are not kept, as in a shell."""
+        """Lines that begin with a blank are not kept, as in a shell. A full disk keeps nobody from talking."""
 
         def store_string(self, string: str) -> None:
             if not string.startswith(" "):
-                super().store_string(string)
+                with suppress(OSError):
+                    super().store_string(string)
 
     path: Path = user_state_path("brida") / "chat_history"
     try:
