@@ -158,7 +158,7 @@ def _history(say: Catalogue, tell: Callable[[str], None]) -> "History":
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Typed(FileHistory):
-        """Lines that begin with a blank are not kept, as in a shell. A full disk keeps nobody from talking."""
+        """Lines that begin with a blank are not kept, as in a shell; nor are any on a full disk."""
 
         def store_string(self, string: str) -> None:
             if not string.startswith(" "):
