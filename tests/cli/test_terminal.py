@@ -168,7 +168,9 @@ def test_the_prompt_speaks_the_users_language(server, tmp_path, language, prompt
 
 
 def test_text_streams_to_a_terminal_before_the_reply_is_whole(tmp_path):
-    with Server([says("first second third", pause_seconds=0.05, chunk_bytes=60)], require_key=False) as server:
+    with Server(
+        [says("first second third", pause_seconds=0.05, chunk_bytes=60)], require_key=False
+    ) as server:
         child = spawn(server, tmp_path)
         child.expect("first")
         child.expect("third")
