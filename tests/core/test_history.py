@@ -396,6 +396,22 @@ def test_a_paused_turn_can_be_left_out_and_what_waited_behind_it_is_sent():
     assert (history.encoded(), history.digest()) == (plain.encoded(), plain.digest())
 
 
+def test_where_a_pause_is_left_out_after_results_a_text_still_waits_for_the_server_tool():
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    history = History()
+    history.add_text("find it")
+    history.seal()
+    history.append_reply([search, {"type": "tool_use", "id": "c", "name": "see", "input": {}}], ["c"])
+    history.add_result("c", "seen", is_error=False)
+    history.seal()
+    before = history.encoded()
+    history.append_reply([{"type": "text", "text": "still searching"}], paused=True)
+    history.leave_out_pause()
+    history.add_text("never mind")
+    assert not history.takes_text
+    assert history.encoded() == before
+
+
 def test_where_nothing_is_paused_nothing_is_left_out():
     history = History()
     history.add_text("hello")
