@@ -72,6 +72,7 @@ def test_every_event_names_its_kind_and_version_first():
         "version": VERSION,
         "at": 0.5,
         "text": "hi",
+        "steering": False,
     }
 
 

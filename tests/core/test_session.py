@@ -3,10 +3,9 @@
 import pytest
 
 from brida.core.events import Resumed, Said, StopRequested
-from brida.core.state import State
 from brida.core.stops import Stop
 from brida.core.valves import Limits
-from support.loop import FakeTool, Simulation, says, started
+from support.loop import FakeTool, Simulation, says
 
 READ = FakeTool("read")
 WRITE = FakeTool("write", impact="high")
@@ -97,12 +96,6 @@ def test_without_a_text_all_counts_go_on():
     run.state.apply(Resumed(run.now + 5))
     assert (run.state.turns, run.state.requests, run.state.text) == before
     assert run.state.stop is None
-
-
-def test_only_a_run_that_has_stopped_goes_on():
-    state = State(started())
-    with pytest.raises(ValueError, match="Resumed cannot follow here"):
-        state.apply(Resumed(1.0))
 
 
 def test_after_a_stop_nothing_but_going_on_follows():

@@ -18,10 +18,12 @@ from brida.core.events import (
     Edited,
     Event,
     Fault,
+    Finding,
     Impact,
     Lost,
     Question,
     Received,
+    Reconciled,
     Reply,
     Resumed,
     Said,
@@ -33,9 +35,10 @@ from brida.core.events import (
     encode_event,
 )
 from brida.core.request import Request
-from brida.core.run import Ask, Done, Execute, Send, Step, Wait, next_step
-from brida.core.state import Call, State, fold
+from brida.core.run import Ask, Done, Execute, FindOut, Send, Step, Wait, next_step
+from brida.core.state import State, fold
 from brida.core.stops import Stop
+from brida.core.turn import Call
 from brida.core.usage import Usage, read_partial_usage, read_usage
 from brida.core.valves import Gates, Limits
 from support.validator import PrefixValidator
@@ -60,6 +63,11 @@ class FakeTool:
     volatile: bool = False
     required: tuple[str, ...] = ()
     raises_tier: Callable[[Mapping], str | None] = lambda arguments: None
+    found: Finding | None = None
+
+    @property
+    def reconciles(self) -> bool:
+        return self.found is not None
 
     def problems(self, arguments: Mapping, say: object) -> tuple[str, ...]:
         return tuple(f"{name}: missing" for name in self.required if name not in arguments)
@@ -103,6 +111,7 @@ class Simulation:
     seconds: float = 0.01
     valves: Mapping | None = None
     interrupt_after: int | None = None
+    what_happened: Callable[[Call], Finding] = lambda call: "unknown"
 
     def __post_init__(self) -> None:
         self.env = environment(self.tools, limits=self.limits, valves=self.valves, **self.settings)
@@ -160,8 +169,10 @@ class Simulation:
                 self.waits.append(step.seconds)
                 self.now += step.seconds
                 self.learn(Waited(0, step.seconds))
-            case Ask():
+            case Ask() if self.env.on_ask == "ask":
                 self.ask(step.questions[0])
+            case FindOut():
+                self.find_out(step)
             case Execute():
                 self.groups.append([call.asked.tool for call in step.calls])
                 for call in step.calls:
@@ -175,6 +186,14 @@ class Simulation:
             return
         allow, session, reason = said if isinstance(said, tuple) else (said, False, "")
         self.learn(Answered(0, question.call_id, question.digest, allow, "test", reason, session))
+
+    def find_out(self, step: FindOut) -> None:
+        """The tool says what it knows, and the person ``what_happened``."""
+        tool = next(tool for tool in self.tools if tool.name == step.call.asked.tool)
+        found = tool.found if step.of == "tool" else self.what_happened(step.call)
+        assert found is not None
+        text = found if found in ("happened", "unknown") else ""
+        self.learn(Reconciled(0, step.call.asked.id, found, step.of, text))
 
     def execute(self, call: Call) -> CallFinished:
         self.ran.append((call.runs.tool, call.runs.arguments))
@@ -225,7 +244,7 @@ class Simulation:
     @property
     def closed(self) -> list[dict[str, Any]]:
         """The messages as a caller can go on from."""
-        return self.state.history.closed_messages()
+        return self.state.messages
 
     @property
     def results(self) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from brida.core import wording
 from brida.core.encoding import encode
 from brida.core.events import Decided, Impact, Question, Verdict
 from brida.core.policy import Policy
-from brida.core.state import Call, State
+from brida.core.state import State
 from brida.core.stops import Stop
+from brida.core.turn import Call
 from brida.core.valves import Gates, Limits
 from brida.core.wording import Say
 
@@ -38,12 +39,18 @@ class Tool(Protocol):
         """Why this call needs a person's answer whatever the rules allow; None where it does not."""
         ...
 
+    @property
+    def reconciles(self) -> bool:
+        """Whether it can find out what became of a call whose process died."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Env:
     """What the decisions of a run are made with. Nothing of it is in the state.
 
-    ``on_ask``: whether somebody is there to answer; where nobody is, what needs an answer is declined.
+    ``on_ask``: whether somebody is there to answer; where nobody is, what needs an answer is declined, or
+    the run waits for it.
     ``yes_to``: tools whose questions are answered yes in advance; never against a deny rule.
     ``check_answer``: what is wrong with a text that must be a structured answer.
     """
@@ -53,7 +60,7 @@ class Env:
     policy: Policy = field(default_factory=Policy)
     gates: Gates = field(default_factory=lambda: Gates.of(Limits()))
     say: Say = wording.english
-    on_ask: Literal["ask", "decline"] = "ask"
+    on_ask: Literal["ask", "decline", "park"] = "ask"
     yes_to: frozenset[str] = frozenset()
     check_answer: Callable[[str, Say], tuple[str, ...]] | None = None
 

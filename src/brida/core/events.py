@@ -23,6 +23,7 @@ VERSION: Final = 1
 Impact: TypeAlias = Literal["read", "idempotent", "high"]
 Verdict: TypeAlias = Literal["allow", "denied", "unknown_tool", "invalid", "declined"]
 CallOutcome: TypeAlias = Literal["ok", "failed", "unknown"]
+Finding: TypeAlias = Literal["happened", "did_not_happen", "unclear", "unknown"]
 
 ANSWER_TOOL: Final = "give_answer"
 """The tool that the harness itself provides where a run must give a structured answer."""
@@ -115,7 +116,10 @@ class Started:
     """The run began: what of the request stays fixed. ``messages`` is the history it goes on from.
 
     ``answer``: the form of the answer that the run must give, where its text alone will not do: a valid
-    call of the tool :data:`ANSWER_TOOL`, or a text that fits a schema.
+    call of the tool :data:`ANSWER_TOOL`, or a text that fits a schema. ``settings``: what whoever made the
+    agent needs to make it again; the core does not look at it. ``approval_ttl``: seconds after which an
+    answer to a question is none any more where the run only then goes on, None for never. ``forked_from``:
+    the run, and the number of its last event, whose events this one began with.
     """
 
     at: float
@@ -131,19 +135,26 @@ class Started:
     messages: tuple[Mapping[str, object], ...] = ()
     language: str = "en"
     answer: Literal["tool", "text"] | None = None
+    settings: Mapping[str, object] | None = None
+    approval_ttl: float | None = None
+    forked_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A person's text entered the run."""
+    """A person's text entered the run. ``steering``: while the run was at work."""
 
     at: float
     text: str
+    steering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An attempt is about to leave: it seals the open user message. Recorded before the bytes go out."""
+    """An attempt is about to leave: it seals the open user message. Recorded before the bytes go out.
+
+    ``digest`` is that of the whole request.
+    """
 
     at: float
     attempt: int
@@ -249,6 +260,21 @@ class CallFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What became of a call that was under way when its process died, and who found out.
+
+    ``happened``: its effect is there, and ``content`` is its result. ``did_not_happen``: the call may run.
+    ``unclear``: its tool cannot tell, so a person must. ``unknown``: nobody can, and ``content`` says so.
+    """
+
+    at: float
+    call_id: str
+    found: Finding
+    by: str
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """The answer that the run must give was looked at. ``text``: what is wrong with it, where it is wrong."""
 
@@ -284,7 +310,11 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The run ended. ``closed`` answers every call that was still open, so that the history is whole."""
+    """The run ended. ``closed`` answers every call that was still open, so that the history is whole.
+
+    Where it only waits for a person, the calls stay open, and ``closed`` is what their results look like
+    meanwhile.
+    """
 
     at: float
     stop: Stop
@@ -293,7 +323,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A run that had stopped goes on.
+    """A run that had stopped, or whose process had died, goes on. Whatever was under way is unknown now.
 
     ``afresh``: with a new text of a person, so that what is counted for one text (turns, requests, calls,
     pauses, seconds) begins again and a paused turn is left out. ``new_budget``: the tokens too.
@@ -318,6 +348,7 @@ Event: TypeAlias = (
     | Decided
     | CallStarted
     | CallFinished
+    | Reconciled
     | Checked
     | StopRequested
     | Closing

@@ -37,6 +37,7 @@ class History:
         self._waiting_texts: tuple[bytes, ...] = ()
         self._server_tools: frozenset[str] = frozenset()
         self._results_only = False
+        self._ends_with_user = False
         self._paused_from: int | None = None
         self._before_pause: tuple[bool, frozenset[str]] = (False, frozenset())
         self.used_ids: set[str] = set()
@@ -97,6 +98,7 @@ class History:
             return
         del self._sealed[self._paused_from :]
         self._hash = hashlib.sha256(self._sealed)
+        self._ends_with_user = bool(self._sealed)  # a pause answers a person's part, or another pause
         self._paused_from, (self._results_only, self._server_tools) = None, self._before_pause
         self._place((*self._waiting_texts, *self._texts))
 
@@ -132,8 +134,21 @@ class History:
         running.update(self._piece(self._open_message()))
         return running.hexdigest()
 
-    def closed_messages(self) -> list[dict[str, object]]:
-        """The messages as a caller can go on from: paused assistant messages at the end are left out."""
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether it ends with something that the model has not answered: a person's part, or a pause."""
+        return bool(self._calls or self._texts or self._paused_from is not None or self._ends_with_user)
+
+    def closed_messages(self, closed: Iterable[tuple[str, str]] = ()) -> list[dict[str, object]]:
+        """The messages as a caller can go on from: paused assistant messages at the end are left out.
+
+        ``closed``: the ids of calls that are still open, each with what to say of it.
+        """
+        if closed := tuple(closed):
+            other = self.copy()
+            for call_id, text in closed:
+                other.add_result(call_id, text, is_error=True)
+            return other.closed_messages()
         end = len(self._sealed) if self._paused_from is None else self._paused_from
         message = self._open_message() if self._paused_from is None else b""
         parts = [part for part in (bytes(self._sealed[:end]), message) if part]
@@ -142,6 +157,7 @@ class History:
     # -- how it is kept
 
     def _append(self, message: bytes) -> None:
+        self._ends_with_user = message.startswith(b'{"role":"user"')
         piece = self._piece(message)
         self._sealed += piece
         self._hash.update(piece)

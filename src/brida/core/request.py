@@ -1,5 +1,6 @@
 """One request to the model: what stays fixed for the run, and the messages as bytes."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import cast
@@ -51,6 +52,13 @@ class Request:
         tail = b',"stream":true}' if stream else b"}"
         limit = b',"max_tokens":%d,"messages":' % self.max_tokens
         return b"".join((self.head.encoded, limit, self.messages, tail))
+
+    @staticmethod
+    def digest(head: Head, max_tokens: int, messages_digest: str) -> str:
+        """A SHA-256 that two requests share where they are the same; the digest of the messages is given."""
+        return hashlib.sha256(
+            b"%b\n%d\n%b" % (head.encoded, max_tokens, messages_digest.encode())
+        ).hexdigest()
 
     def as_dict(self) -> dict[str, object]:
         """The body as Python values, for models that do not speak bytes. Decodes the whole history."""

@@ -8,7 +8,7 @@ has been settled.
 """
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from brida.core import wording
 from brida.core.decisions import Env, decide
@@ -23,13 +23,15 @@ from brida.core.events import (
     Event,
     Fault,
     Question,
+    Reconciled,
     Sent,
     Stopped,
     TurnStarted,
 )
 from brida.core.request import Head, Request
-from brida.core.state import Call, Phase, State
+from brida.core.state import State
 from brida.core.stops import Stop
+from brida.core.turn import Call, Phase
 from brida.core.valves import CLOSING_STOPS, MAX_WAIT, ask
 
 
@@ -70,6 +72,16 @@ class Execute:
 
 
 @dataclass(frozen=True, slots=True)
+class FindOut:
+    """Find out from its tool, or a person, what became of ``call``, whose process died."""
+
+    call: Call
+    of: Literal["tool", "person"]
+    seconds_left: float | None
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Nothing to do in the world: only remember what was decided."""
 
@@ -84,7 +96,7 @@ class Done:
     events: tuple[Event, ...] = ()
 
 
-Step: TypeAlias = Send | Wait | Ask | Execute | Note | Done
+Step: TypeAlias = Send | Wait | Ask | Execute | FindOut | Note | Done
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
@@ -121,9 +133,13 @@ def next_step(state: State, env: Env) -> Step:
 def _send(state: State, env: Env) -> Step:
     if stop := ask(env.gates.request, state):
         return _end(state, env, stop)
-    sent = Sent(state.at, state.attempts + 1, state.max_tokens, state.history.digest())
-    request = Request(state.head, state.max_tokens, state.history.encoded())
-    return Send(request, (sent,), _seconds_left(state, env))
+    return _attempt(state, env, state.attempts + 1, state.head, state.max_tokens)
+
+
+def _attempt(state: State, env: Env, number: int, head: Head, max_tokens: int) -> Send:
+    digest = Request.digest(head, max_tokens, state.history.digest())
+    request = Request(head, max_tokens, state.history.encoded())
+    return Send(request, (Sent(state.at, number, max_tokens, digest),), _seconds_left(state, env))
 
 
 def _try_again(state: State, env: Env, fault: Fault) -> Step:
@@ -150,9 +166,7 @@ def _closing_reply(state: State, env: Env, stop: Stop) -> Step:
     size = env.limits.closing_reply
     if size is None or state.closing_requests or ask(env.gates.between, state):
         return _end(state, env, stop)
-    sent = Sent(state.at, 1, size, state.history.digest())
-    request = Request(Head.of(state.started, closing=True), size, state.history.encoded())
-    return Send(request, (sent,), _seconds_left(state, env))
+    return _attempt(state, env, 1, Head.of(state.started, closing=True), size)
 
 
 def _check(state: State, env: Env) -> Step:
@@ -185,7 +199,11 @@ def _open_turn(state: State, env: Env) -> Step:
 
 
 def _turn(state: State, env: Env) -> Step:
-    """Decide all, then run: no call starts while another of its turn waits for its decision."""
+    """Decide all, then run: no call starts while another of its turn waits for its decision, nor while
+    nobody knows what became of one.
+    """
+    if unknown := state.unknown:
+        return _find_out(unknown[0], state, env)
     waiting = state.waiting
     verdicts = [decide(call, state, env) for call in waiting]
     if wrong := next((v for v in verdicts if isinstance(v, Stop)), None):
@@ -197,9 +215,27 @@ def _turn(state: State, env: Env) -> Step:
     if waiting:
         questions = tuple(v for v in verdicts if isinstance(v, Question))
         fresh = tuple(q for q, call in zip(questions, waiting, strict=True) if call.question is None)
+        if env.on_ask == "park" and not fresh:
+            return _end(state, env, Stop("waiting", {"questions": len(questions)}))
         return Ask(questions, (Asked(state.at, fresh),) if fresh else ())
     group = _next_group(state)
     return Execute(group, tuple(CallStarted(state.at, c.asked.id) for c in group), _seconds_left(state, env))
+
+
+def _find_out(call: Call, state: State, env: Env) -> Step:
+    if stop := ask(env.gates.between, state):
+        return _end(state, env, stop)
+    tool = env.tools.get(call.asked.tool)
+    if not call.unclear and tool is not None and tool.reconciles:
+        return FindOut(call, "tool", _seconds_left(state, env))
+    if not call.unclear:
+        return Note((Reconciled(state.at, call.asked.id, "unclear", "its tool cannot tell"),))
+    if env.on_ask == "park":
+        return _end(state, env, Stop("waiting", {"questions": 1}))
+    if env.on_ask == "ask":
+        return FindOut(call, "person", None)
+    words = wording.outcome_unknown(env.say)
+    return Note((Reconciled(state.at, call.asked.id, "unknown", "nobody there", words),))
 
 
 def _next_group(state: State) -> tuple[Call, ...]:
@@ -241,6 +277,6 @@ def _asks_for_closing_reply(state: State, env: Env, stop: Stop) -> bool:
 
 def _closure(call_id: str, state: State, env: Env, stop: Stop) -> str:
     call = state.calls.get(call_id)
-    if call is not None and call.started:
+    if call is not None and call.begun:
         return wording.outcome_unknown(env.say)
     return wording.did_not_run(env.say, stop)

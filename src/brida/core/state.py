@@ -8,8 +8,8 @@ replaced as a whole, so that a state can be copied at the price of its history.
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 from brida.core.encoding import encode
@@ -18,6 +18,7 @@ from brida.core.events import (
     Answered,
     Asked,
     CallFinished,
+    CallOutcome,
     CallStarted,
     Checked,
     Closing,
@@ -28,8 +29,8 @@ from brida.core.events import (
     Event,
     Fault,
     Lost,
-    Question,
     Received,
+    Reconciled,
     Reply,
     Resumed,
     Said,
@@ -44,61 +45,16 @@ from brida.core.history import History
 from brida.core.request import Head
 from brida.core.stops import Stop
 from brida.core.transitions import Action, ModelCall, Row, classify, look_up, text_of
+from brida.core.turn import Call, PastTurn, Phase
 from brida.core.usage import TOKENS, Usage, read_partial_usage, read_usage
 
 PAST_TURNS: Final = 8
 """How many turns are remembered for the question of progress: two whole periods of the longest cycle."""
 
-
-class Phase(Enum):
-    """Where the loop stands."""
-
-    READY = "the next request can be sent"
-    IN_FLIGHT = "an attempt has left"
-    TURN = "the calls of a reply wait for their decisions or their results"
-    CHECK = "a reply that would complete the run waits to be checked"
-    OVER = "nothing more will be sent"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the turn and what became of it so far.
-
-    ``asked`` is what the model asked for; ``runs`` is what would run: the same, unless a person changed
-    the arguments, ``edits`` times so far.
-    """
-
-    asked: ModelCall
-    edited: ModelCall | None = None
-    edits: int = 0
-    question: Question | None = None
-    answer: Answered | None = None
-    decision: Decided | None = None
-    started: bool = False
-    finished: CallFinished | None = None
-
-    @property
-    def runs(self) -> ModelCall:
-        """The call as it would run."""
-        return self.edited or self.asked
-
-    @property
-    def allowed(self) -> bool:
-        """Whether it has been decided that it may run."""
-        return self.decision is not None and self.decision.verdict == "allow"
-
-    @property
-    def done(self) -> bool:
-        """Whether it has its result, by running or by not being allowed to."""
-        return self.finished is not None or (self.decision is not None and not self.allowed)
-
-
-@dataclass(frozen=True, slots=True)
-class PastTurn:
-    """A turn that is over, for the question of progress: neither order nor volatile results count."""
-
-    calls: tuple[tuple[str, str], ...]
-    results: tuple[tuple[str, str, str], ...]
+CRASHED: Final = Fault(
+    "crashed", "the process ended before a reply came", again=True, retry_after=0.0, billed=True
+)
+"""What became of an attempt that was under way when its process died."""
 
 
 class State:
@@ -117,23 +73,25 @@ class State:
         self.tools: Mapping[str, Declaration] = {tool.name: tool for tool in started.tools}
         self.history = History(started.messages)
         self.at = started.at
-        self.phase = Phase.READY
         self.max_tokens = started.max_tokens
         self.request_bytes = 0
         self.usage = Usage()
         self.tokens_before = 0
         self.stop: Stop | None = None
+        self.closed: tuple[Closure, ...] = ()
         self.session_allows: frozenset[str] = frozenset()
         self._begin_again()
         self._begin_afresh()
 
     def _begin_again(self) -> None:
         """Nothing is under way."""
+        self.phase = Phase.READY
         self.attempts, self.waited, self.malformed = 0, 0.0, 0
         self.fault: Fault | None = None
         self.ending: Stop | None = None
         self.closing: Stop | None = None
         self.stop_requested: Stop | None = None
+        self.steered = ""
         self.calls: Mapping[str, Call] = {}
         self.turn_open = False
         self.past: tuple[PastTurn, ...] = ()
@@ -159,13 +117,32 @@ class State:
     def apply(self, event: Event) -> None:
         """Learns one event. Raises ``ValueError`` where the event cannot follow what is known."""
         kind = type(event)
-        over = self.stop is not None and kind not in (StopRequested, Resumed)
-        if over or (kind is Resumed and self.stop is None) or self.phase is not _PHASES.get(kind, self.phase):
+        if not self._may_follow(kind):
             raise ValueError(f"{kind.__name__} cannot follow here: {self.phase.value}")
-        if not self._waits_for_person:
+        if not self._waits_for_person and kind is not Resumed:
             self.elapsed += max(0.0, event.at - self.at)
         self.at = event.at
         _HANDLERS[kind](self, event)
+
+    def _may_follow(self, kind: type) -> bool:
+        if self.phase is not _PHASES.get(kind, self.phase):
+            return False
+        if self.stop is None or kind in (StopRequested, Resumed):
+            return True
+        return self.stop.kind == "waiting" and kind in (Answered, Edited, Reconciled)
+
+    @property
+    def messages(self) -> list[dict[str, object]]:
+        """The history as a caller can go on from, whole: calls that wait for a person say so."""
+        return self.history.closed_messages((one.call_id, one.text) for one in self.closed)
+
+    @property
+    def pending(self) -> tuple[ModelCall, ...]:
+        """The calls that did not run, or have not run yet."""
+        waiting = [
+            call.asked for call in self.calls.values() if self.closed and not (call.done or call.begun)
+        ]
+        return (*self.not_run, *waiting)
 
     @property
     def waiting(self) -> tuple[Call, ...]:
@@ -176,6 +153,11 @@ class State:
     def questions(self) -> tuple[Call, ...]:
         """The calls that were put to a person and have no answer yet."""
         return tuple(call for call in self.waiting if call.question and call.answer is None)
+
+    @property
+    def unknown(self) -> tuple[Call, ...]:
+        """The calls of which it must be found out what became of them."""
+        return tuple(call for call in self.calls.values() if call.unknown)
 
     @property
     def tokens_used(self) -> int:
@@ -189,12 +171,14 @@ class State:
 
     @property
     def _waits_for_person(self) -> bool:
-        return self.stop is not None or (self.phase is Phase.TURN and bool(self.questions))
+        asked = self.questions or any(call.unclear for call in self.unknown)
+        return self.stop is not None or (self.phase is Phase.TURN and bool(asked))
 
     # -- one method an event
 
     def _said(self, event: Said) -> None:
         self.history.add_text(event.text)
+        self.steered = event.text if event.steering else ""
         self.past = ()
 
     def _sent(self, event: Sent) -> None:
@@ -230,6 +214,8 @@ class State:
         self.calls = {call.id: Call(call) for call in calls} if row.keep else {}
         self.turn_open = False
         self.phase, self.ending = self._dispatch(row, reply)
+        if row.keep:
+            self.steered = ""
 
     def _dispatch(self, row: Row, reply: Reply) -> tuple[Phase, Stop | None]:
         match row.action:
@@ -243,8 +229,12 @@ class State:
             case Action.RESUME:
                 self.pauses += 1
                 return Phase.READY, None
-            case _ if row.stop == "completed" and self.history.has_text_to_send:
+            case _ if row.stop in ("completed", "empty_reply") and self.history.has_text_to_send:
                 return Phase.READY, None  # a text that had to wait has not been heard yet
+            case _ if row.stop == "empty_reply" and self.steered:
+                self.history.add_text(self.steered)
+                self.steered = ""
+                return Phase.READY, None
             case _ if row.stop == "completed" and self.started.answer:
                 return Phase.CHECK, None
             case _:
@@ -304,7 +294,7 @@ class State:
     def _call_started(self, event: CallStarted) -> None:
         if self.waiting or not self._call(event.call_id).allowed:
             raise ValueError(f"call {event.call_id!r} was started without a decision that allows it")
-        self._change(event.call_id, started=True)
+        self._change(event.call_id, started=True, died=False, unclear=False)
 
     def _call_finished(self, event: CallFinished) -> None:
         call = self._change(event.call_id, finished=event)
@@ -314,6 +304,17 @@ class State:
         elif self.started.answer == "tool" and call.asked.tool == ANSWER_TOOL:
             self.answer = self.answer or call.runs.arguments
         self._close_turn()
+
+    def _reconciled(self, event: Reconciled) -> None:
+        if not self._call(event.call_id).unknown:
+            raise ValueError(f"call {event.call_id!r} is none of which nobody knows what became")
+        if event.found == "unclear":
+            self._change(event.call_id, unclear=True)
+        elif event.found == "did_not_happen":
+            self._change(event.call_id, started=False, died=False, unclear=False)
+        else:
+            outcome: CallOutcome = "ok" if event.found == "happened" else "unknown"
+            self._call_finished(CallFinished(event.at, event.call_id, outcome, event.content))
 
     def _checked(self, event: Checked) -> None:
         self.wrong_answers += bool(event.text)
@@ -333,26 +334,46 @@ class State:
         self.attempts, self.fault, self.closing, self.phase = 0, None, event.stop, Phase.READY
 
     def _stopped(self, event: Stopped) -> None:
-        self._close_open_calls(event.closed)
         self.stop = event.stop
+        if event.stop.kind == "waiting":
+            self.closed = event.closed
+            return
+        self._close_open_calls(event.closed)
         self.phase = Phase.OVER
 
     def _close_open_calls(self, closed: Iterable[Closure]) -> None:
         open_calls = self.history.open_calls
         self.not_run += tuple(
-            call.asked for call in self.calls.values() if call.asked.id in open_calls and not call.started
+            call.asked for call in self.calls.values() if call.asked.id in open_calls and not call.begun
         )
         for closure in closed:
             self.history.add_result(closure.call_id, closure.text, is_error=True)
 
     def _resumed(self, event: Resumed) -> None:
-        self.stop, self.phase = None, Phase.READY
-        self._begin_again()
+        if self.stop is None or self.stop.kind == "waiting":
+            self._go_on_within(event)
+        else:
+            self._begin_again()
+        self.stop, self.closed = None, ()
         if event.afresh:
             self._begin_afresh()
             self.history.leave_out_pause()
         if event.new_budget:
             self.tokens_before = TOKENS(self.usage)
+
+    def _go_on_within(self, event: Resumed) -> None:
+        """What a process left, or what waited for a person, goes on where it stood."""
+        self.stop_requested, self.past = None, ()
+        lasting = inf if self.started.approval_ttl is None else self.started.approval_ttl
+        if self.phase is Phase.IN_FLIGHT:
+            self._lost(Lost(event.at, CRASHED))
+        for call in self.calls.values():
+            declared = self.tools.get(call.asked.tool)
+            if call.started and call.finished is None:
+                repeats = declared is not None and declared.impact != "high"
+                self._change(call.asked.id, died=True, started=not repeats)
+            if call.decision is None and call.answer and event.at - call.answer.at >= lasting:
+                self._change(call.asked.id, answer=None)
 
     # -- how a turn is kept
 
@@ -403,7 +424,9 @@ def _detail(kind: str, reply: Reply, state: State) -> dict[str, object]:
 _PHASES: Final[Mapping[type, Phase]] = {
     **dict.fromkeys((Sent, Waited), Phase.READY),
     **dict.fromkeys((Received, Lost), Phase.IN_FLIGHT),
-    **dict.fromkeys((TurnStarted, Asked, Answered, Edited, Decided, CallStarted, CallFinished), Phase.TURN),
+    **dict.fromkeys(
+        (TurnStarted, Asked, Answered, Edited, Decided, CallStarted, CallFinished, Reconciled), Phase.TURN
+    ),
     Checked: Phase.CHECK,
 }
 """Where the loop must stand for an event to follow; any other event may come while the run goes on."""
@@ -421,6 +444,7 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     Decided: State._decided,
     CallStarted: State._call_started,
     CallFinished: State._call_finished,
+    Reconciled: State._reconciled,
     Checked: State._checked,
     StopRequested: State._stop_was_requested,
     Closing: State._closing,

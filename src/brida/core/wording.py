@@ -85,6 +85,8 @@ def _reason(say: Say, stop: Stop) -> str:
         "no_progress": say("the same calls again, without progress"),
         "interrupted": say("interrupted"),
         "malformed_reply": say("the reply did not stop for its calls"),
+        "stopped": say("a person stopped the run"),
+        "waiting": say("the run waits for a person"),
     }
     return reasons.get(stop.kind) or say("the run stopped")
 

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from brida.core.wording import Say, english
+from brida.tools.reconcile import idempotency_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class CallContext:
     approved: bool = False
     basis: str | None = None
     takes_images: bool = False
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key to pass on to whatever the call changes: the same whenever this call is tried again."""
+        return idempotency_key(self.run_id, self.call_id)
 
 
 _current: ContextVar[CallContext] = ContextVar("brida_call")

@@ -13,6 +13,7 @@ from brida.core.wording import Say
 from brida.tools import docstrings
 from brida.tools.change import Change, Changes, change_of
 from brida.tools.problems import problems_of
+from brida.tools.reconcile import Reconcile
 from brida.tools.schema import Arguments, arguments_of
 from brida.tools.signature import is_async, parameters_of, scope_of, target_of
 from brida.tools.text import error_text, short
@@ -31,7 +32,8 @@ class Tool:
     """A function with what a model and the policy need to know of it. Made by :func:`tool`.
 
     Calling it calls the function, as if it had not been declared. ``impact_declared`` is False where the
-    author said nothing; then ``impact`` is ``high``. ``timeout`` is in seconds.
+    author said nothing; then ``impact`` is ``high``. ``timeout`` is in seconds. ``reconcile`` finds out what
+    became of a call whose process died.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Tool:
     _arguments: Arguments = field(repr=False)
     _asks: AsksAnyway | None = field(repr=False)
     _changes: Changes | None = field(repr=False, default=None)
+    reconcile: Reconcile | None = field(repr=False, default=None)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """What the function returns; a coroutine where it is async. Nothing is checked or limited."""
@@ -82,6 +85,11 @@ class Tool:
             return None
         return reason if isinstance(reason, str) else say("its own check says so")
 
+    @property
+    def reconciles(self) -> bool:
+        """Whether it can find out what became of a call whose process died."""
+        return self.reconcile is not None
+
     def change(self, arguments: Mapping[str, object], say: Say) -> Change | None:
         """What this call would change, with what that is based on; None where the tool does not say.
 
@@ -112,6 +120,7 @@ class _Options:
     description: str | None
     asks_anyway: AsksAnyway | None
     changes: Changes | None
+    reconcile: Reconcile | None
 
 
 @overload
@@ -129,6 +138,7 @@ def tool(
     description: str | None = None,
     asks_anyway: AsksAnyway | None = None,
     changes: Changes | None = None,
+    reconcile: Reconcile | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -142,6 +152,7 @@ def tool(
     description: str | None = None,
     asks_anyway: AsksAnyway | None = None,
     changes: Changes | None = None,
+    reconcile: Reconcile | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Makes a tool of a function, sync or async: ``@tool`` or ``@tool(impact="read")``.
 
@@ -156,13 +167,23 @@ def tool(
     ``asks_anyway(arguments, say)``: the reason why a call needs a person's answer whatever the rules allow,
     or None; ``arguments`` is the JSON that the model sent, without defaults. ``changes(arguments, say)``:
     the :class:`brida.tools.change.Change` that a call would make, or None; the tool then compares
-    ``current_call().basis``.
+    ``current_call().basis``. ``reconcile(call)``: what became of a ``high`` call whose process died, see
+    :mod:`brida.tools.reconcile`; without it a person is asked. A ``read`` or ``idempotent`` call runs again,
+    with the same ``current_call().idempotency_key``.
 
     Raises ``TypeError`` for a function that cannot be a tool, ``ValueError`` for a name or an option that
     cannot be. Both say what to change.
     """
     options = _Options(
-        _impact(impact), polls, volatile, _seconds(timeout), name, description, asks_anyway, changes
+        _impact(impact),
+        polls,
+        volatile,
+        _seconds(timeout),
+        name,
+        description,
+        asks_anyway,
+        changes,
+        reconcile,
     )
     if function is not None:
         return _declare(function, options, sys._getframe(1))
@@ -200,6 +221,7 @@ def _declare(candidate: object, options: _Options, frame: FrameType) -> Tool:
         _arguments=arguments,
         _asks=options.asks_anyway,
         _changes=options.changes,
+        reconcile=options.reconcile,
     )
 
 
