@@ -1,42 +1,57 @@
 """The agent: a model, its tools, its limits and its policy, ready to be given a task."""
 
 import asyncio
-import copy
 import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brida.approval.answers import Approver
+from brida.arguments import (
+    checked_extra,
+    checked_model,
+    checked_stop_sequence,
+    checked_text,
+    checked_valves,
+    language_of,
+    positive,
+    seconds_or_none,
+    system_of,
+    tools_by_name,
+    tools_of_yes_to,
+)
 from brida.core.decisions import Env
-from brida.core.encoding import encode
+from brida.core.definition import differences
 from brida.core.events import ANSWER_TOOL, Declaration, Event, Started
 from brida.core.history import History
 from brida.core.policy import Policy
-from brida.core.request import RESERVED
-from brida.core.state import State
-from brida.core.valves import GATE_NAMES, REPLY_CEILING, GateName, Gates, Limits, Valve
+from brida.core.state import State, fold
+from brida.core.stops import Stop
+from brida.core.turn import Phase
+from brida.core.valves import REPLY_CEILING, GateName, Gates, Limits, Valve
 from brida.core.wording import Say, outcome_unknown
-from brida.errors import ConfigurationError
+from brida.errors import ConfigurationError, ResumeRefused
 from brida.models.base import Delta, Model, close_quietly
 from brida.runtime import loops
 from brida.runtime.local import Listener, LocalRun, Work
 from brida.runtime.outcome import Outcome, T
-from brida.texts.catalogue import Catalogue, choose_language
+from brida.texts.catalogue import Catalogue
+from brida.texts.masking import Mask
 from brida.tools.declare import Tool
-from brida.tools.declare import tool as declare
-from brida.tools.text import clean
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from brida.journal.base import Journal, Writer
     from brida.tools.answer import AnswerForm
 
 _ARGUMENTS = (
     *("model", "system", "max_tokens", "stop_sequences", "extra", "limits"),
-    *("policy", "approve", "yes_to", "valves", "language"),
+    *("policy", "approve", "on_ask", "approval_ttl", "yes_to", "valves", "language", "journal", "secrets"),
 )
 
 Messages = Sequence[Mapping[str, object]]
@@ -51,15 +66,19 @@ class Agent:
     the system prompt. ``max_tokens``: size of a reply, in tokens; it grows after a truncation.
     ``extra``: further fields of the request body. ``limits``, ``policy``: see :class:`Limits` and
     :class:`Policy`. ``approve``: answers what the policy asks; where it is None nobody is there, and
-    such calls are declined. ``yes_to``: tools whose questions are answered yes in advance. ``valves``:
-    valves of your own, by gate. ``language``: of what the harness tells the model and a person, by
-    default that of the locale.
+    such calls are declined; with ``on_ask="park"`` the run waits for an answer instead, and its process may
+    end. ``approval_ttl``: seconds after which such an answer is none any more. ``yes_to``: tools whose
+    questions are answered yes in advance. ``valves``: valves of your own, by gate. ``language``: of what the
+    harness tells the model and a person, by default that of the locale. ``journal``: a path or a store that
+    keeps every event, so that a run can be resumed; without it nothing is kept. ``secrets``: names of
+    environment variables whose values no model, journal or log may hold; those that look secret by their
+    names are among them anyway.
 
     A setting that makes no sense raises :class:`ConfigurationError` here, before anything runs. An
     agent holds no run: it can be used for many at once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         *,
         model: str | Model,
@@ -71,30 +90,44 @@ class Agent:
         limits: Limits | None = None,
         policy: Policy | None = None,
         approve: Approver | None = None,
+        on_ask: Literal["decline", "park"] = "decline",
+        approval_ttl: float | None = None,
         yes_to: Iterable[str] = (),
         valves: Mapping[GateName, Iterable[Valve]] | None = None,
         language: str | None = None,
+        journal: "str | Path | Journal | None" = None,
+        secrets: Iterable[str] = (),
     ) -> None:
-        self.say: Say = Catalogue.for_language(_language(language))
-        self.language = _language(language)
-        self.model = make_model(model, self.say) if isinstance(model, str) else _model(model)
-        self.tools = _by_name(tools)
-        self.system = _system(system)
-        self.max_tokens = _positive("max_tokens", max_tokens)
+        self.say: Say = Catalogue.for_language(language_of(language))
+        self.language = language_of(language)
+        self.model = make_model(model, self.say) if isinstance(model, str) else checked_model(model)
+        self.tools = tools_by_name(tools)
+        self.system = system_of(system)
+        self.max_tokens = positive("max_tokens", max_tokens)
         given = [stop_sequences] if isinstance(stop_sequences, str) else stop_sequences
-        self.stop_sequences = tuple(_stop_sequence(text) for text in given)
-        self.extra = _extra(extra or {})
+        self.stop_sequences = tuple(checked_stop_sequence(text) for text in given)
+        self.extra = checked_extra(extra or {})
         self.limits = limits or Limits()
         self.policy = policy or Policy()
         self.approve = approve
-        self.yes_to = _yes_to(yes_to, self.tools)
-        self.valves = _valves(valves or {})
+        if on_ask not in ("decline", "park"):
+            raise ConfigurationError(f"on_ask: expected 'decline' or 'park', got {on_ask!r}")
+        self.on_ask = on_ask
+        self.approval_ttl = seconds_or_none("approval_ttl", approval_ttl)
+        self.journal = _journal(journal)
+        self.secrets = (secrets,) if isinstance(secrets, str) else tuple(secrets)
+        self.settings: Mapping[str, object] | None = None
+        """What the command line keeps of a run, to make the agent again."""
+        self.yes_to = tools_of_yes_to(yes_to, self.tools)
+        self.valves = checked_valves(valves or {})
         self._gates = Gates.of(self.limits, **self.valves)
 
     def replaced(self, **changes: Any) -> "Agent":
         """A new agent that differs in the given arguments of the constructor."""
         given = {name: getattr(self, name) for name in _ARGUMENTS}
-        return Agent(**{**given, "tools": tuple(self.tools.values()), **changes})
+        other = Agent(**{**given, "tools": tuple(self.tools.values()), **changes})
+        other.settings = self.settings
+        return other
 
     def start(
         self,
@@ -110,7 +143,10 @@ class Agent:
         :attr:`Outcome.output` is one then. ``listener`` is called with every event and delta.
         """
         form = None if output is None else _answer_form(output)
-        return cast("LocalRun[T]", self._start(self._started(messages, form), task, form, listener))
+        started = self._started(messages, form)
+        writer = None if self.journal is None else self.journal.begin(started.run_id)
+        with _released_if_it_fails(writer):
+            return cast("LocalRun[T]", self._start(started, _task(task), form, listener, writer=writer))
 
     async def run(self, task: str, *, messages: Messages = (), output: type[T] | None = None) -> Outcome[T]:
         """Runs the task to its end. Cancelling it stops the run at once, records, then raises.
@@ -143,6 +179,68 @@ class Agent:
             run.cancel()
             await asyncio.wait([waiting])
 
+    def resume(
+        self,
+        run_id: str,
+        text: str | None = None,
+        *,
+        output: type[T] | None = None,
+        stop: Stop | None = None,
+        take_over: bool = False,
+        listener: Listener | None = None,
+    ) -> LocalRun[T]:
+        """Goes on with a run of the journal where it stood; awaiting the handle gives the outcome.
+
+        ``run_id``: any unique beginning of it, or ``"-"`` for the last run. ``text``: what to do next, which
+        a run that is complete needs: turns, requests, calls and seconds are then counted afresh. Without it
+        all counts go on, so raise the limit that stopped the run. ``stop``: it ends so before anything is
+        done, as to park it. ``take_over``: takes the run from a process that still holds it.
+
+        Calls whose process died: ``read`` and ``idempotent`` ones run again with the same idempotency key;
+        of any other its ``reconcile`` is asked, then a person, and where nobody can say, the model hears
+        that the outcome is unknown. None is repeated in silence.
+
+        Raises :class:`ConfigurationError` where there is no journal, or a text is missing;
+        :class:`ResumeRefused` where the definition of the agent changed in a way that matters;
+        :class:`JournalError` where the run is busy, unknown, damaged or of a newer version. Nothing has
+        been recorded then.
+        """
+        if self.journal is None:
+            raise ConfigurationError("journal: this agent keeps none; give it the path of one")
+        writer = self.journal.hold(self.journal.find(run_id), take_over=take_over)
+        with _released_if_it_fails(writer):
+            events = tuple(record.event for record in self.journal.read(writer.run_id))
+            form = None if output is None else _answer_form(output)
+            said = None if text is None else _task(text)
+            self._check_resumable(events, said, form)
+            run = self._start(events, said, form, listener, writer=writer, stop=stop)
+        return cast("LocalRun[T]", run)
+
+    def resume_sync(
+        self, run_id: str, text: str | None = None, *, output: type[T] | None = None, take_over: bool = False
+    ) -> Outcome[T]:
+        """As :meth:`resume`, from code that is not async."""
+        return self._run_sync(partial(self.resume, run_id, text, output=output, take_over=take_over))
+
+    def _check_resumable(
+        self, events: tuple[Event, ...], text: str | None, form: "AnswerForm[Any] | None"
+    ) -> None:
+        state = fold(events)
+        begun, stop = state.started, state.stop
+        if (begun.answer is None) is not (form is None):
+            wanted = "none" if begun.answer is None else "the one that the run began with"
+            raise ConfigurationError(f"output: expected {wanted}")
+        if found := differences(begun, self._started((), form)):
+            detail = {"differences": [{"what": one.what, "was": one.before, "is": one.now} for one in found]}
+            refused = Stop("definition_changed", detail)
+            ended = state.copy()
+            ended.stop = refused
+            raise ResumeRefused(refused, Outcome.of(ended, events))
+        between = stop.kind != "waiting" if stop is not None else state.phase is Phase.READY
+        complete = stop is not None and stop.stop_class == "finished"
+        if text is None and (complete or (between and not state.history.can_be_sent)):
+            raise ConfigurationError("text: the run is complete; say what to do next")
+
     def _run_sync(self, start: Callable[[], LocalRun[T]]) -> Outcome[T]:
         async def main() -> Outcome[T]:
             try:
@@ -155,15 +253,14 @@ class Agent:
     def _start(
         self,
         begins: Started | tuple[Event, ...],
-        task: str,
+        text: str | None,
         form: "AnswerForm[Any] | None",
         listener: Listener | None,
         *,
         new_budget: bool = False,
+        writer: "Writer | None" = None,
+        stop: Stop | None = None,
     ) -> LocalRun[Any]:
-        text = _text("task", task)
-        if not text.strip():
-            raise ConfigurationError("task: expected a text that says what to do, got a blank one")
         started = begins if isinstance(begins, Started) else cast("Started", begins[0])
         tools = self.tools
         if form is not None and started.answer == "tool":
@@ -178,7 +275,10 @@ class Agent:
                 approve=self.approve,
                 listener=listener,
                 new_budget=new_budget,
+                stop=stop,
                 finish=partial(self._finish, form),
+                mask=Mask.of(os.environ, self.secrets),
+                writer=writer,
             )
         )
 
@@ -201,8 +301,25 @@ class Agent:
         new_budget: bool,
         listener: Listener | None,
     ) -> "LocalRun[Any] | Outcome[Any]":
-        start = partial(self._start, events, text, form, listener, new_budget=new_budget)
+        start = partial(self._continue, events, _task(text), form, listener, new_budget)
         return start() if way == "start" else self._run_sync(start)
+
+    def _continue(
+        self,
+        events: tuple[Event, ...],
+        text: str,
+        form: "AnswerForm[Any] | None",
+        listener: Listener | None,
+        new_budget: bool,
+    ) -> LocalRun[Any]:
+        """Goes on from an outcome; where a journal keeps the run, only from its end."""
+        if self.journal is None:
+            return self._start(events, text, form, listener, new_budget=new_budget)
+        writer = self.journal.hold(cast("Started", events[0]).run_id)
+        with _released_if_it_fails(writer):
+            if len(self.journal.read(writer.run_id)) != len(events):
+                raise ConfigurationError("the run has gone on since: resume it, or fork it from here")
+            return self._start(events, text, form, listener, new_budget=new_budget, writer=writer)
 
     def _started(self, messages: Messages, form: "AnswerForm[Any] | None") -> Started:
         ceiling = min(REPLY_CEILING, self.model.max_output_tokens or REPLY_CEILING)
@@ -226,6 +343,8 @@ class Agent:
             messages=tuple(self._closed(messages)),
             language=self.language,
             answer=None if form is None else "tool" if native is None else "text",
+            settings=self.settings,
+            approval_ttl=self.approval_ttl,
         )
 
     def _closed(self, messages: Messages) -> list[dict[str, object]]:
@@ -245,7 +364,7 @@ class Agent:
             policy=self.policy,
             gates=self._gates,
             say=self.say,
-            on_ask="decline" if self.approve is None else "ask",
+            on_ask="park" if self.on_ask == "park" else "decline" if self.approve is None else "ask",
             yes_to=self.yes_to,
             check_answer=None if form is None else form.problems_of_text,
         )
@@ -276,78 +395,27 @@ def _answer_fields(
     return None if hold is None else cast("Mapping[str, object] | None", hold(output, extra))
 
 
-def _language(language: str | None) -> str:
+@contextmanager
+def _released_if_it_fails(writer: "Writer | None") -> Iterator[None]:
+    """Nobody is left holding a run that did not begin."""
     try:
-        return choose_language(language, os.environ)
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from error
+        yield
+    except BaseException:
+        if writer is not None:
+            writer.release()
+        raise
 
 
-def _model(model: Model) -> Model:
-    if not callable(getattr(model, "complete", None)):
-        raise ConfigurationError(f"model: expected a name or a Model, got {type(model).__name__}")
-    return model
-
-
-def _by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
-    named: dict[str, Tool] = {}
-    for given in [tools] if callable(tools) else tools:
-        made = given if isinstance(given, Tool) else declare(given)
-        if made.name in named:
-            raise ConfigurationError(f"tools: two tools are named {made.name!r}; names must be unique")
-        named[made.name] = made
-    return named
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{name}: expected a text, got {type(value).__name__}")
-    return clean(value)
-
-
-def _yes_to(names: Iterable[str], tools: Mapping[str, Tool]) -> frozenset[str]:
-    wanted = [names] if isinstance(names, str) else list(names)
-    unknown = [name for name in wanted if name not in tools]
-    if unknown:
-        known = ", ".join(tools) or "none"
-        raise ConfigurationError(f"yes_to: there is no tool named {unknown[0]!r}; the tools are {known}")
-    return frozenset(wanted)
-
-
-def _system(system: str | None) -> str | None:
-    """The system prompt; a blank one is none, since the API refuses it."""
-    text = "" if system is None else _text("system", system)
-    return text if text.strip() else None
-
-
-def _stop_sequence(text: object) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigurationError(f"stop_sequences: expected texts that are not blank, got {text!r}")
+def _task(task: object) -> str:
+    text = checked_text("task", task)
+    if not text.strip():
+        raise ConfigurationError("task: expected a text that says what to do, got a blank one")
     return text
 
 
-def _positive(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name}: expected a whole number of at least 1, got {value!r}")
-    return value
+def _journal(journal: "str | Path | Journal | None") -> "Journal | None":
+    if not isinstance(journal, str | Path):
+        return journal
+    from brida.journal.sqlite import SqliteJournal
 
-
-def _extra(extra: Mapping[str, object]) -> Mapping[str, object]:
-    taken = sorted(set(extra) & set(RESERVED))
-    if taken:
-        raise ConfigurationError(f"extra: {taken[0]!r} is set by brida itself; use the argument of that name")
-    try:
-        encode(dict(extra))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"extra: expected values that JSON has: {error}") from error
-    return copy.deepcopy(dict(extra))
-
-
-def _valves(valves: Mapping[GateName, Iterable[Valve]]) -> dict[GateName, tuple[Valve, ...]]:
-    given = {name: (extra,) if callable(extra) else tuple(extra) for name, extra in valves.items()}
-    for name, extra in given.items():
-        if name not in GATE_NAMES:
-            raise ConfigurationError(f"valves: {name!r} is no gate; the gates are {', '.join(GATE_NAMES)}")
-        if not all(callable(valve) for valve in extra):
-            raise ConfigurationError(f"valves[{name!r}]: expected callables")
-    return given
+    return SqliteJournal(Path(journal))

@@ -3,16 +3,25 @@
     BridaError
      +-- ConfigurationError (also a ValueError)   a setting, a tool or a hook is wrong: mend it and run again
      +-- ModelFault                               one attempt at a request brought no whole reply
+     +-- ResumeRefused                            a run of the journal cannot go on with this agent
+     +-- JournalError                             the journal cannot be read or written
+          +-- UnknownRun                          it has no such run, or more than one that begins so
+          +-- RunBusy                             another process holds the run
+          +-- LeaseLost                           another process has taken the run over
+          +-- Damaged                             a record is not what was written
+          +-- NewerRecord                         a newer brida wrote it
 
 ``ToolError``, which a tool raises to speak to the model, lives with the tools.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from brida.core.events import Fault
+    from brida.core.stops import Stop
+    from brida.journal.base import Owner, Record
     from brida.runtime.outcome import Outcome
 
 
@@ -27,7 +36,7 @@ class ConfigurationError(BridaError, ValueError):
     lost. Otherwise nothing had begun and it is None.
     """
 
-    def __init__(self, message: str, *, outcome: Outcome | None = None) -> None:
+    def __init__(self, message: str, *, outcome: Outcome[Any] | None = None) -> None:
         super().__init__(message)
         self.outcome = outcome
 
@@ -38,3 +47,53 @@ class ModelFault(BridaError):
     def __init__(self, fault: Fault) -> None:
         super().__init__(f"{fault.kind}: {fault.message}")
         self.fault = fault
+
+
+class ResumeRefused(BridaError):
+    """A run of the journal does not go on, since the agent is not the one that it began with.
+
+    ``stop`` says what differs; ``outcome`` is the run as it stands. Nothing was recorded.
+    """
+
+    def __init__(self, stop: Stop, outcome: Outcome[Any]) -> None:
+        listed: Any = stop.detail.get("differences", ())
+        what = "; ".join(f"{one['what']}: was {one['was']}, is {one['is']}" for one in listed)
+        super().__init__(f"the definition of the agent has changed since the run began: {what}")
+        self.stop = stop
+        self.outcome = outcome
+
+
+class JournalError(BridaError):
+    """The journal cannot be read or written: the message says why, and what would help."""
+
+
+class UnknownRun(JournalError):
+    """The journal has no run whose id begins so, or more than one."""
+
+
+class RunBusy(JournalError):
+    """Another process holds the run: ``owner``, where it is known."""
+
+    def __init__(self, message: str, owner: Owner | None) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class LeaseLost(JournalError):
+    """Another process has taken the run over: what this one still had to record was kept as late."""
+
+
+class Damaged(JournalError):
+    """A record of the run is not what was written: ``records`` are those before it."""
+
+    def __init__(self, message: str, records: tuple[Record, ...] = ()) -> None:
+        super().__init__(message)
+        self.records = records
+
+
+class NewerRecord(JournalError):
+    """A newer brida wrote this: ``records`` are those before it."""
+
+    def __init__(self, message: str, records: tuple[Record, ...] = ()) -> None:
+        super().__init__(message)
+        self.records = records

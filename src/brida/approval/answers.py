@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from brida.core.encoding import encode
 from brida.core.events import Question
@@ -36,6 +36,28 @@ class Overview(Protocol):
 
     def announce(self, questions: Sequence[Question]) -> None:
         """Shows them. Each is still put on its own, and has its own answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WhatHappened:
+    """What a person knows of a call that was under way when its process died.
+
+    ``happened``: its effect is there, ``result`` is what the model hears. ``did_not_happen``: it runs now.
+    ``unknown``: the model hears that nobody knows. ``stop``: the run ends.
+    """
+
+    found: Literal["happened", "did_not_happen", "unknown", "stop"]
+    result: str = ""
+    by: str = "a person"
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """An approver that can also be asked what became of a call whose process died."""
+
+    def what_happened(self, call: Question) -> "WhatHappened | Awaitable[WhatHappened]":
+        """What a person knows of ``call``; sync or async."""
         ...
 
 

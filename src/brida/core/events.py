@@ -375,7 +375,11 @@ def decode_event(line: bytes | str) -> Event:
     Raises ``ValueError`` where the line is no record, where its version is newer than this code, and
     where a kind or a field is unknown or missing: a journal is read whole or not at all.
     """
-    record = json.loads(line)
+    return from_json(json.loads(line))
+
+
+def from_json(record: object) -> Event:
+    """The event that :func:`to_json` gave; raises ``ValueError`` as :func:`decode_event` does."""
     if not isinstance(record, dict) or record.get("version") != VERSION:
         raise ValueError(f"version: expected a record of version {VERSION}, got {str(record)[:80]}")
     kind = KINDS.get(str(record.get("kind")))

@@ -14,14 +14,15 @@ from functools import partial
 from typing import Final, cast
 
 from brida.core.encoding import Block
-from brida.core.events import CallOutcome
-from brida.core.state import Call
+from brida.core.events import CallOutcome, Finding
+from brida.core.turn import Call
 from brida.core.wording import Say, edited
 from brida.runtime.attention import Attention, Urgency
 from brida.runtime.threads import run_in_daemon_thread
 from brida.tools.context import CallContext, call_context
 from brida.tools.declare import Tool
-from brida.tools.output import describe_error, render
+from brida.tools.output import describe_error, render, share
+from brida.tools.reconcile import DidNotHappen, Happened, PastCall, idempotency_key
 from brida.tools.text import clean, cut
 
 NOT_CALLED: Final = object()
@@ -42,6 +43,15 @@ class CallResult:
     content: str | tuple[Block, ...]
     interrupted: bool = False
     out_of_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found out of a call whose process died, and by whom."""
+
+    found: Finding
+    by: str
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,25 @@ class ToolRunner:
         late = reason == "time" and seconds < tool.timeout
         words = self._unfinished(tool, reason, late=late, ended=work.done() and tool.is_async)
         return CallResult("unknown", words, out_of_time=late)
+
+    async def find_out(self, tool: Tool, call: Call, *, seconds_left: float | None) -> "Found":
+        """What the tool itself says of a call whose process died; that it is unclear where it does not."""
+        runs = call.runs
+        key = idempotency_key(self.run_id, runs.id)
+        past = PastCall(runs.id, self.run_id, tool.name, json.loads(runs.canonical), key)
+        work = asyncio.ensure_future(call_hook(cast("Callable[..., object]", tool.reconcile), past))
+        seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
+        await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)
+        if not work.done() or work.cancelled() or work.exception() is not None:
+            return Found("unclear", tool.name)
+        match work.result():
+            case Happened(result=result):
+                job = partial(render, result, limit=share(1), say=self.say)
+                return Found("happened", tool.name, cast("str", await call_hook(job)))
+            case DidNotHappen():
+                return Found("did_not_happen", tool.name)
+            case _:
+                return Found("unclear", tool.name)
 
     def _context(self, tool: Tool, call: Call, limit: int) -> CallContext:
         """What the tool may know. An approval is bound to what was shown; one given in advance is not."""

@@ -2,31 +2,28 @@
 
 It takes the step, records its events, does it, records what came of it, and asks for the next. All it
 decides itself is how to wait: a person who wants out, or the deadline, calls it away from whatever it
-waits for.
+waits for. Where there is a journal, nothing is done whose record could not be kept.
 """
 
 import asyncio
-import json
 import random
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeAlias
 
-from brida.approval.answers import Answer, Approver, Overview, checked
+from brida.approval.answers import Approver
 from brida.core.decisions import Env
-from brida.core.encoding import digest, encode
+from brida.core.encoding import encode
 from brida.core.events import (
-    Answered,
-    Asked,
     CallFinished,
-    Edited,
     Event,
     Fault,
     Lost,
-    Question,
     Received,
+    Reconciled,
     Reply,
     Resumed,
     Said,
@@ -34,14 +31,20 @@ from brida.core.events import (
     StopRequested,
     Waited,
 )
-from brida.core.run import Ask, Done, Execute, Note, Send, Step, Wait, next_step
-from brida.core.state import Call, State, fold
+from brida.core.run import Ask, Done, Execute, FindOut, Note, Send, Step, Wait, next_step
+from brida.core.state import State, fold
 from brida.core.stops import Stop
+from brida.core.turn import Call
 from brida.errors import ConfigurationError, ModelFault
+from brida.journal.base import Writer
 from brida.models.base import Delta, Model
 from brida.runtime.attention import Attention, Reason, Urgency
-from brida.runtime.calls import ToolRunner, call_hook
+from brida.runtime.calls import ToolRunner
+from brida.runtime.keeping import Keeper
+from brida.runtime.masked import masked
 from brida.runtime.outcome import Outcome, T
+from brida.runtime.questions import Questions
+from brida.texts.masking import Mask
 from brida.tools.declare import Tool
 from brida.tools.output import share
 from brida.tools.text import clean
@@ -50,6 +53,9 @@ Listener: TypeAlias = Callable[[Event | Delta], None]
 
 JITTER: Final = 0.25
 """Share of a wait that is drawn at random, so that many clients do not come back at once."""
+
+LISTENING: Final = 0.2
+"""Seconds between two looks at what other processes have to say to the run."""
 
 
 def wall_clock() -> Callable[[], float]:
@@ -62,12 +68,14 @@ def wall_clock() -> Callable[[], float]:
 class Work:
     """What a driver needs for one run: where it starts, what decides, and what does the work.
 
-    ``begins``: how a new run starts, or the events of one that has stopped and goes on; ``new_budget``:
-    with its tokens counted from nothing. ``finish``: makes what the caller gets of the outcome.
+    ``begins``: how a new run starts, or the events of one that goes on; ``text``: what a person says, None
+    where it goes on without; ``new_budget``: with its tokens counted from nothing. ``stop``: how it ends
+    before anything is done. ``finish``: makes what the caller gets of the outcome. ``mask``: takes secrets
+    out of what enters the run. ``writer``: the run's place in a journal.
     """
 
     begins: Started | tuple[Event, ...]
-    text: str
+    text: str | None
     env: Env
     model: Model
     tools: dict[str, Tool]
@@ -75,7 +83,10 @@ class Work:
     listener: Listener | None = None
     clock: Callable[[], float] | None = None
     new_budget: bool = False
+    stop: Stop | None = None
     finish: Callable[[Outcome[Any], State], Outcome[Any]] = lambda outcome, _: outcome
+    mask: Mask = field(default_factory=lambda: Mask.of({}))
+    writer: Writer | None = None
 
 
 class LocalRun(Generic[T]):
@@ -93,22 +104,43 @@ class LocalRun(Generic[T]):
         self._not_before = 0.0
         self._listener = work.listener
         self._cause: BaseException | None = None
+        self._heard: deque[str] = deque()
         self._loop = asyncio.get_running_loop()
         self._attention = Attention()
+        self._keeper = Keeper(work.writer)
         begins = work.begins
-        self._events: list[Event] = (
-            [replace(begins, at=self._now())] if isinstance(begins, Started) else list(begins)
-        )
-        self._state = fold(self._events)
+        self._events: list[Event] = [] if isinstance(begins, Started) else list(begins)
+        if isinstance(begins, Started):
+            self._state = State(replace(begins, at=self._now()))
+        else:
+            self._state = fold(begins)
         self._not_before = self._state.at
         images = bool(getattr(work.model, "takes_images", False))
         self._runner = ToolRunner(self.id, work.env.say, self._attention, work.env.yes_to, images)
+        self._questions = Questions(work.approve, work.tools, work.env.say, self._now)
         self._task = self._loop.create_task(self._drive(), name=f"brida run {self.id}")
 
     @property
     def id(self) -> str:
         """The id of the run."""
         return self._state.started.run_id
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Texts of :meth:`steer` that came too late: the run had ended."""
+        return tuple(self._heard)
+
+    def steer(self, text: str) -> None:
+        """Says something while the run works: the model reads it after the results of the current turn.
+
+        May be called from any thread. Where the run ends before it is heard, it is in :attr:`unheard`.
+        Raises ``TypeError`` or ``ValueError`` for what is no text that says anything.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected a text, got {type(text).__name__}")
+        if not text.strip():
+            raise ValueError("text: expected a text that says something, got a blank one")
+        self._heard.append(clean(text))
 
     def interrupt(self) -> None:
         """Stops the run softly, as the first Ctrl-C does."""
@@ -136,21 +168,27 @@ class LocalRun(Generic[T]):
     # -- the loop
 
     async def _drive(self) -> Outcome[T]:
-        if self._state.stop is None:
-            self._tell(self._state.started)
-        else:
-            self._record(Resumed(self._now(), afresh=True, new_budget=self._work.new_budget))
-        self._record(Said(self._now(), self._work.text))
-        while not isinstance(step := self._next_step(), Done):
-            if isinstance(step, Ask) and step.events:
-                step = await self._bound(step)
+        listening = self._loop.create_task(self._listen()) if self._work.writer else None
+        try:
+            self._begin()
+            while not isinstance(step := self._next_step(), Done):
+                if isinstance(step, Ask) and step.events:
+                    step = await self._bound(step)
+                if not self._commit(*step.events):
+                    continue
+                if self._cause is None:
+                    await self._do(step)
+                elif isinstance(step, Send):  # whoever listened broke: nothing leaves any more
+                    self._record(
+                        Lost(self._now(), Fault("abandoned", "the request was not sent", again=True))
+                    )
             self._record(*step.events)
-            if self._cause is None:
-                await self._do(step)
-            elif isinstance(step, Send):  # whoever listened broke: nothing leaves any more
-                self._record(Lost(self._now(), Fault("abandoned", "the request was not sent", again=True)))
-        self._record(*step.events)
-        outcome = self._work.finish(Outcome.of(self._state, tuple(self._events)), self._state)
+        finally:
+            if listening is not None:
+                listening.cancel()
+            self._keeper.release()
+        outcome: Outcome[T] = Outcome.of(self._state, tuple(self._events))
+        outcome = self._work.finish(replace(outcome, journal_error=self._keeper.error), self._state)
         if outcome.stop.kind == "configuration_error":
             detail = outcome.stop.detail
             raise ConfigurationError(
@@ -158,7 +196,38 @@ class LocalRun(Generic[T]):
             ) from self._cause
         return outcome
 
+    def _begin(self) -> None:
+        """The run begins, or goes on where its events leave it; what was under way then is unknown first."""
+        text = self._work.text
+        if not self._events:
+            self._keep_beginning()
+        else:
+            if self._state.stop is None and text is not None:
+                self._end_what_was_ending()
+            self._record(Resumed(self._now(), afresh=text is not None, new_budget=self._work.new_budget))
+        if text is not None:
+            self._record(Said(self._now(), text))
+        if self._work.stop is not None:
+            self._request_stop(self._work.stop)
+
+    def _keep_beginning(self) -> None:
+        started = self._state.started
+        kept = self._keeper.keep((started,), self._state)
+        self._events.append(started)
+        self._tell(started)
+        if not kept:
+            self._give_up()
+
+    def _end_what_was_ending(self) -> None:
+        """A run whose process died as it was ending has ended before a new text begins anything."""
+        if self._state.ending is None and self._state.closing is None:
+            return
+        self._record(Resumed(self._now()))
+        self._request_stop(Stop("interrupted"))
+        self._record(*next_step(self._state, self._work.env).events)
+
     def _next_step(self) -> Step:
+        self._hear()
         if self._attention.urgency and self._state.stop_requested is None:
             self._request_stop(Stop("interrupted"))
         return next_step(self._state, self._work.env)
@@ -173,6 +242,8 @@ class LocalRun(Generic[T]):
                 await self._ask(step)
             case Execute():
                 await self._execute(step)
+            case FindOut():
+                await self._find_out(step)
             case Note() | Done():
                 pass
 
@@ -209,74 +280,55 @@ class LocalRun(Generic[T]):
         self._let_time_pass(reason, step.seconds_left)
         self._record(Waited(self._now(), step.seconds))
 
+    # -- a person
+
     async def _bound(self, step: Ask) -> Ask:
-        """The questions, each bound to what its call would change; a thread looks at that."""
-        looking = self._loop.create_task(self._look(step.questions))
-        await self._attention.wait([looking], until=Urgency.SOFT)
-        if not looking.done() or looking.cancelled():
-            return step  # the run is called away: none of them will be answered
-        questions = looking.result()
-        fresh = {question.call_id for asked in step.events for question in asked.questions}
-        return Ask(questions, (Asked(self._now(), tuple(q for q in questions if q.call_id in fresh)),))
-
-    async def _look(self, questions: tuple[Question, ...]) -> tuple[Question, ...]:
-        try:
-            return cast("tuple[Question, ...]", await call_hook(self._with_bases, questions))
-        except asyncio.CancelledError:
-            raise
-        except KeyboardInterrupt:
-            self._request_stop(Stop("interrupted"))
-        except BaseException as error:
-            self._fail("changes", error)
-        return questions
-
-    def _with_bases(self, questions: Iterable[Question]) -> tuple[Question, ...]:
-        return tuple(self._with_basis(question) for question in questions)
-
-    def _with_basis(self, question: Question) -> Question:
-        if question.problems or question.basis is not None:
-            return question
-        change = self._work.tools[question.tool].change(question.arguments, self._work.env.say)
-        return question if change is None else replace(question, basis=change.basis)
+        bound = await self._from_person("changes", self._questions.bound(step))
+        return bound if isinstance(bound, Ask) else step
 
     async def _ask(self, step: Ask) -> None:
-        question = step.questions[0]
-        if step.events and len(step.questions) > 1 and isinstance(self._work.approve, Overview):
-            try:
-                self._work.approve.announce(step.questions)
-            except Exception as error:
-                return self._fail("approve", error)
-        asking = self._loop.create_task(self._answer(question))
-        reason = await self._attention.wait([asking], until=Urgency.SOFT)
-        if asking.cancelled() and reason is None:
-            self._fail("approve", asyncio.CancelledError("the approver was cancelled"))
-        elif asking.done() and not asking.cancelled() and (said := asking.result()) is not None:
-            self._record(self._said(question, said))
+        if self._work.env.on_ask == "park":
+            return None
+        try:
+            self._questions.announce(step)
+        except Exception as error:
+            return self._fail("approve", error)
+        said = await self._from_person("approve", self._questions.answer(step.questions[0]))
+        if said is not None:
+            self._record(said)
         return None
 
-    def _said(self, question: Question, said: Answer) -> Answered | Edited:
-        """The event that an answer is. Arguments that are those shown change nothing."""
-        by, arguments = clean(said.by), said.arguments
-        if said.allow and arguments is not None:
-            arguments = json.loads(encode(dict(arguments)))
-            if digest(question.tool, arguments) != question.digest:
-                return Edited(self._now(), question.call_id, question.digest, arguments, by)
-        reason = clean(said.reason)
-        return Answered(self._now(), question.call_id, question.digest, said.allow, by, reason, said.session)
-
-    async def _answer(self, question: Question) -> Answer | None:
-        """The answer; None where there is none and the run must stop."""
+    async def _from_person(self, where: str, asking: Coroutine[Any, Any, Any]) -> Any:
+        """What came of asking; None where nothing did, and then the run must stop."""
+        task = self._loop.create_task(asking)
+        reason = await self._attention.wait([task], until=Urgency.SOFT)
+        if not task.done() or (task.cancelled() and reason is not None):
+            return None  # the run is called away
         try:
-            if self._work.approve is None:
-                raise TypeError("there is nobody to ask")
-            return checked(await call_hook(self._work.approve, question))
-        except asyncio.CancelledError:
-            raise
+            return task.result()
         except KeyboardInterrupt:
             self._request_stop(Stop("interrupted"))
+        except asyncio.CancelledError:
+            self._fail(where, asyncio.CancelledError("the approver was cancelled"))
         except BaseException as error:
-            self._fail("approve", error)
+            self._fail(where, error)
         return None
+
+    # -- calls
+
+    async def _find_out(self, step: FindOut) -> None:
+        """What became of a call whose process died: its tool's word, or a person's."""
+        if step.of == "tool":
+            found = await self._runner.find_out(
+                self._work.tools[step.call.asked.tool], step.call, seconds_left=step.seconds_left
+            )
+            self._record(Reconciled(self._now(), step.call.asked.id, found.found, found.by, found.content))
+            return
+        said = await self._from_person("approve", self._questions.what_happened(step.call))
+        if isinstance(said, Reconciled):
+            self._record(said)
+        elif not self._attention.urgency and self._cause is None:
+            self._request_stop(Stop("stopped"))
 
     async def _execute(self, step: Execute) -> None:
         limit = share(len(self._state.calls))
@@ -299,12 +351,55 @@ class LocalRun(Generic[T]):
 
     # -- what is learned
 
-    def _record(self, *events: Event) -> None:
+    def _commit(self, *events: Event) -> bool:
+        """Records what must be known before a step is done; False where that cannot be, and the run ends."""
+        stamped = self._stamped(events)
+        if not self._keeper.keep(stamped, self._state):
+            self._give_up()
+            return False
+        self._learn(stamped)
+        return True
+
+    def _record(self, *events: Event, taken: tuple[int, ...] = ()) -> None:
+        """Records what has happened: the run learns it, whether it can be kept or not."""
+        stamped = self._stamped(events)
+        kept = self._keeper.keep(stamped, self._state, taken)
+        self._learn(stamped)
+        if not kept:
+            self._give_up()
+
+    def _stamped(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        return tuple(masked(replace(event, at=self._now()), self._work.mask) for event in events)
+
+    def _learn(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            stamped = replace(event, at=self._now())
-            self._state.apply(stamped)
-            self._events.append(stamped)
-            self._tell(stamped)
+            self._state.apply(event)
+            self._events.append(event)
+            self._tell(event)
+
+    def _give_up(self) -> None:
+        """The journal keeps nothing any more: nothing else is begun."""
+        if self._state.stop is None and self._keeper.error is not None:
+            self._request_stop(self._keeper.error)
+
+    def _hear(self) -> None:
+        """What was said to the run while it worked becomes part of it."""
+        while self._heard and self._state.stop is None:
+            self._record(Said(self._now(), self._heard.popleft(), steering=True))
+        for message in self._keeper.messages():
+            if message.kind == "stop":
+                stop = Stop("stopped", {"by": clean(message.by)})
+                self._record(StopRequested(self._now(), stop), taken=(message.id,))
+            elif self._state.stop is None:
+                self._record(Said(self._now(), clean(message.text), steering=True), taken=(message.id,))
+
+    async def _listen(self) -> None:
+        """Calls the run away where another process stops it."""
+        while True:
+            await asyncio.sleep(LISTENING)
+            if any(message.kind == "stop" for message in self._keeper.messages()):
+                self._hear()
+                self._attention.raise_to(Urgency.SOFT)
 
     def _tell(self, what: Event | Delta) -> None:
         if self._listener is None:

@@ -47,7 +47,8 @@ class Outcome(Generic[T]):
     ``turns`` of calls, over ``requests`` to the model, ``closing_requests`` (0 or 1) not among them.
     ``pending``: calls that did not run; ``questions``: calls that wait for a person; ``declined``,
     ``denied``, ``failed_calls``: what became of others. ``seconds``: the time worked, without the time
-    spent waiting for a person. All but ``messages`` and ``usage`` are of the last text a person gave.
+    spent waiting for a person. ``journal_error``: why the journal could not keep the run to its end, None
+    where it did. All but ``messages`` and ``usage`` are of the last text a person gave.
     """
 
     run_id: str
@@ -68,6 +69,7 @@ class Outcome(Generic[T]):
     cost: float | None = None
     output: T | None = None
     closing_requests: int = 0
+    journal_error: Stop | None = None
     events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
     _go_on: "Callable[..., Any] | None" = field(default=None, repr=False, compare=False)
 
@@ -85,13 +87,15 @@ class Outcome(Generic[T]):
             run_id=state.started.run_id,
             stop=state.stop,
             text=state.text,
-            messages=state.history.closed_messages(),
+            messages=state.messages,
             usage=state.usage,
             turns=state.turns,
             requests=state.requests,
-            pending=tuple(CallNote.of(call) for call in state.not_run),
+            pending=tuple(CallNote.of(call) for call in state.pending),
             questions=tuple(
-                CallNote.of(call.asked) for call in state.questions if state.stop.kind == "waiting"
+                CallNote.of(call.asked)
+                for call in (*state.questions, *state.unknown)
+                if state.stop.kind == "waiting"
             ),
             declined=tuple(CallNote.of(call) for call in state.declined),
             denied=tuple(CallNote.of(call) for call in state.denied),

@@ -1,0 +1,154 @@
+"""What a journal is: the events of runs, in order, each run written by one process at a time.
+
+The events are the truth. What else a journal holds can be made from them again. Whoever wants to write
+to a run holds it; every append is fenced by an epoch, so a process that lost its hold while it slept
+changes nothing when it wakes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeAlias
+
+from brida.core.events import Event
+from brida.core.state import State
+
+DURABLE: Final = frozenset(
+    (
+        *("Started", "Said", "Sent", "Asked", "Answered", "Edited", "CallStarted", "CallFinished"),
+        *("Reconciled", "Closing", "StopRequested", "Stopped", "Resumed"),
+    )
+)
+"""Kinds of events that are on the disk before anything else is done: they survive a loss of power. The
+others survive the death of the process; what they say can be had again."""
+
+MessageKind: TypeAlias = Literal["steer", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One event and its number in the run, from 1 on, without gaps."""
+
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds a run; ``since`` is in seconds since the epoch."""
+
+    pid: int
+    host: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run at a glance. ``stop``: the kind of its last stop, None where it has none.
+
+    ``task``: the beginning of the first text. ``owner``: the process that holds it now. Times are in
+    seconds since the epoch. Counts lag behind the events by the last ones, until the run stops.
+    """
+
+    run_id: str
+    created: float
+    updated: float
+    task: str
+    stop: str | None
+    turns: int
+    requests: int
+    tokens: int
+    model: str
+    last_seq: int
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What another process has to say to a run, and it has not heard."""
+
+    id: int
+    at: float
+    kind: MessageKind
+    text: str
+    by: str
+
+
+class Writer(Protocol):
+    """The hold of one process on one run. Used from one thread."""
+
+    @property
+    def run_id(self) -> str:
+        """The run that is held."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """How often the run has been held, this time included."""
+        ...
+
+    def append(self, events: Sequence[Event], state: State, *, taken: Iterable[int] = ()) -> None:
+        """Keeps the events, all or none; ``state`` is the run's before them.
+
+        ``taken``: the messages that became these events. Durable where one of them is :data:`DURABLE`.
+        Raises :class:`LeaseLost` where another process holds the run by now: the events are kept as late
+        then, and nothing else changes; :class:`JournalError` where nothing could be kept.
+        """
+        ...
+
+    def inbox(self) -> tuple[Message, ...]:
+        """The messages that were not taken yet, oldest first."""
+        ...
+
+    def release(self) -> None:
+        """Gives the run up. More than once does no harm."""
+        ...
+
+
+class Journal(Protocol):
+    """A place for the events of many runs. May be used from several threads."""
+
+    def begin(self, run_id: str) -> Writer:
+        """Holds a new run; it has no events yet."""
+        ...
+
+    def hold(self, run_id: str, *, take_over: bool = False) -> Writer:
+        """Holds a run. Raises :class:`RunBusy` where a process that lives holds it, unless ``take_over``;
+        :class:`UnknownRun`.
+        """
+        ...
+
+    def read(self, run_id: str) -> tuple[Record, ...]:
+        """All events of a run. Raises :class:`Damaged`, :class:`NewerRecord`, :class:`UnknownRun`."""
+        ...
+
+    def runs(self) -> list[RunRow]:
+        """All runs, the one that was updated last first."""
+        ...
+
+    def find(self, prefix: str) -> str:
+        """The id that begins so, where only one does; ``"-"`` is the run updated last. Raises
+        :class:`UnknownRun`.
+        """
+        ...
+
+    def post(self, run_id: str, kind: MessageKind, text: str, by: str) -> None:
+        """Leaves a message for the process that holds the run, or will."""
+        ...
+
+    def late(self, run_id: str) -> tuple[Record, ...]:
+        """What processes that had lost their hold still had to say; ``seq`` numbers these alone."""
+        ...
+
+    def remove(self, run_id: str) -> None:
+        """Forgets a run. Raises :class:`RunBusy` where a process holds it, :class:`UnknownRun`."""
+        ...
+
+    def sweep(self, *, before: float) -> list[str]:
+        """Forgets the runs that have stopped, wait for nobody and were not updated since ``before``; their
+        ids.
+        """
+        ...
+
+    def rebuild(self) -> None:
+        """Makes the table of runs again from the events."""
+        ...
