@@ -9,9 +9,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from brida.approval.answers import Approver
@@ -283,7 +284,7 @@ class LocalRun(Generic[T]):
     # -- a person
 
     async def _bound(self, step: Ask) -> Ask:
-        bound = await self._from_person("changes", self._questions.bound(step))
+        bound = await self._from_person("changes", partial(self._questions.bound, step))
         return bound if isinstance(bound, Ask) else step
 
     async def _ask(self, step: Ask) -> None:
@@ -293,23 +294,26 @@ class LocalRun(Generic[T]):
             self._questions.announce(step)
         except Exception as error:
             return self._fail("approve", error)
-        said = await self._from_person("approve", self._questions.answer(step.questions[0]))
+        said = await self._from_person("approve", partial(self._questions.answer, step.questions[0]))
         if said is not None:
             self._record(said)
         return None
 
-    async def _from_person(self, where: str, asking: Coroutine[Any, Any, Any]) -> Any:
+    async def _from_person(self, where: str, asking: Callable[[], Awaitable[Any]]) -> Any:
         """What came of asking; None where nothing did, and then the run must stop."""
-        task = self._loop.create_task(asking)
+        task = self._loop.create_task(self._caught(where, asking))
         reason = await self._attention.wait([task], until=Urgency.SOFT)
-        if not task.done() or (task.cancelled() and reason is not None):
-            return None  # the run is called away
+        if task.cancelled() and reason is None:
+            self._fail(where, asyncio.CancelledError("the approver was cancelled"))
+        return task.result() if task.done() and not task.cancelled() else None
+
+    async def _caught(self, where: str, asking: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return task.result()
+            return await asking()
+        except asyncio.CancelledError:
+            raise
         except KeyboardInterrupt:
             self._request_stop(Stop("interrupted"))
-        except asyncio.CancelledError:
-            self._fail(where, asyncio.CancelledError("the approver was cancelled"))
         except BaseException as error:
             self._fail(where, error)
         return None
@@ -324,7 +328,7 @@ class LocalRun(Generic[T]):
             )
             self._record(Reconciled(self._now(), step.call.asked.id, found.found, found.by, found.content))
             return
-        said = await self._from_person("approve", self._questions.what_happened(step.call))
+        said = await self._from_person("approve", partial(self._questions.what_happened, step.call))
         if isinstance(said, Reconciled):
             self._record(said)
         elif not self._attention.urgency and self._cause is None:

@@ -168,11 +168,9 @@ def tool(
     or None; ``arguments`` is the JSON that the model sent, without defaults. ``changes(arguments, say)``:
     the :class:`brida.tools.change.Change` that a call would make, or None; the tool then compares
     ``current_call().basis``. ``reconcile(call)``: what became of a ``high`` call whose process died, see
-    :mod:`brida.tools.reconcile`; without it a person is asked. A ``read`` or ``idempotent`` call runs again,
-    with the same ``current_call().idempotency_key``.
+    :mod:`brida.tools.reconcile`; others run again with the same ``current_call().idempotency_key``.
 
-    Raises ``TypeError`` for a function that cannot be a tool, ``ValueError`` for a name or an option that
-    cannot be. Both say what to change.
+    Raises ``TypeError`` for what cannot be a tool, ``ValueError`` for a name or an option that cannot be.
     """
     options = _Options(
         _impact(impact),
