@@ -7,14 +7,25 @@ from typing import Any, Final
 
 import click
 
+from brida.cli.answering import approve_command, decline_command, pending_command, settle_command
 from brida.cli.config import config_command
 from brida.cli.doctor import doctor_command
 from brida.cli.flags import CommandWithSettings, Flags, setting_options
+from brida.cli.listing import gc_command, rm_command, runs_command
+from brida.cli.reaching import completion_command, steer_command, stop_command
+from brida.cli.replaying import fork_command, replay_command
+from brida.cli.resuming import resume_command
 from brida.cli.screen import Screen
+from brida.cli.timeline import export_command, show_command
 from brida.cli.trust import trust_command
 from brida.texts.catalogue import Catalogue
 
 NOT_A_TASK: Final = ("--help", "--version")
+JOURNAL_COMMANDS: Final = (
+    *(runs_command, show_command, resume_command, pending_command, approve_command, decline_command),
+    *(settle_command, steer_command, stop_command, fork_command, export_command, replay_command),
+    *(rm_command, gc_command, completion_command),
+)
 
 
 class DefaultToRun(click.Group):
@@ -73,6 +84,8 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
     group.add_command(config_command(say, screen))
     group.add_command(trust_command(say, screen))
     group.add_command(doctor_command(say, screen))
+    for make in JOURNAL_COMMANDS:
+        group.add_command(make(say, screen))
     return group
 
 

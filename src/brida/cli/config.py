@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from brida.cli.flags import Flags, setting_options, with_closing_reply
+from brida.cli.flags import Flags, in_full, setting_options
 from brida.cli.making import Choice, choose
 from brida.cli.screen import Screen
 from brida.settings.coded import rules_of
@@ -31,7 +31,7 @@ STATES: Final = {
 
 class _ConfigGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_closing_reply(args))
+        return super().parse_args(ctx, in_full(args))
 
 
 def config_command(say: Catalogue, screen: Screen) -> click.Command:

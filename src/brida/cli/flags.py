@@ -18,7 +18,12 @@ ROWS: Final[Mapping[str, Setting]] = {
 }
 """The settings that have a flag, by the name of click's parameter."""
 
-CLOSING_REPLY: Final = "--closing-reply"
+SHORT: Final = {
+    "--closing-reply": "--closing-reply=on",
+    "--no-journal": "--journal=off",
+    "--park": "--on-ask=park",
+}
+"""Flags that stand alone, and what they are short for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Flags:
         """The flags from the values of click's parameters."""
         settings = {}
         for name, row in ROWS.items():
-            given = values[name]
+            given = values.get(name)
             if given is None or given == ():
                 continue
             value = tuple(one.value for one in given) if row.repeated else given.value
@@ -45,7 +50,7 @@ class Flags:
             settings,
             agent=values["agent"],
             yes_to=values["yes_to"],
-            root=values["root"],
+            root=values.get("root", "."),
             quiet=values.get("quiet", False),
         )
 
@@ -96,18 +101,27 @@ class _Value(click.ParamType[_Read]):
 
 
 class CommandWithSettings(click.Command):
-    """A command whose flag ``--closing-reply`` may stand alone: what follows it is never its value."""
+    """A command some of whose flags may stand alone: what follows them is never their value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags."""
-        return super().parse_args(ctx, with_closing_reply(args))
+        return super().parse_args(ctx, in_full(args))
 
 
-def with_closing_reply(arguments: list[str]) -> list[str]:
-    """The arguments with the value that ``--closing-reply`` has where it stands alone."""
+def in_full(arguments: list[str]) -> list[str]:
+    """The arguments with what :data:`SHORT` flags are short for."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    given = [f"{CLOSING_REPLY}=on" if one == CLOSING_REPLY else one for one in arguments[:end]]
-    return given + arguments[end:]
+    return [SHORT.get(one, one) for one in arguments[:end]] + arguments[end:]
+
+
+def options_of_a_resumed_run(say: Say) -> list[click.Parameter]:
+    """Those of the settings that may be changed while a run goes on."""
+    kept = ("limits_", "on_ask", "journal")
+    return [
+        one
+        for one in setting_options(say)
+        if str(one.name).startswith(kept) or one.name in ("agent", "yes_to")
+    ]
 
 
 def setting_options(say: Say) -> list[click.Parameter]:

@@ -11,7 +11,7 @@ import click
 from brida.cli.commands import build
 from brida.cli.screen import Screen, silence
 from brida.core.stops import Stop
-from brida.errors import ConfigurationError
+from brida.errors import ConfigurationError, Damaged, JournalError, NewerRecord, ResumeRefused, RunBusy
 from brida.texts.catalogue import ENGLISH, Catalogue, choose_language, install_for_command_line
 from brida.texts.terminal import escape
 
@@ -44,6 +44,10 @@ def _run(given: list[str], screen: Screen) -> int:
         return _wrong_use(error.format_message(), given, screen, say)
     except ConfigurationError as error:
         return _wrong_use(str(error), given, screen, say, error.outcome)
+    except ResumeRefused as error:
+        return _refused(error, given, screen, say)
+    except JournalError as error:
+        return _end(_stop_of(error), say("Error: {message}", message=error), given, screen)
     except (KeyboardInterrupt, click.Abort):
         return _end(Stop("interrupted"), "", given, screen)
     except Exception as error:
@@ -97,6 +101,27 @@ def _wrong_use(
     screen.line(words)
     screen.json(outcome.to_json())
     return stop.exit_code
+
+
+def _refused(error: ResumeRefused, given: list[str], screen: Screen, say: Catalogue) -> int:
+    """A run that does not go on, since its agent has changed: what differs, line by line."""
+    screen.line(say("the definition of the agent has changed since the run began; nothing was done"))
+    differences: Any = error.stop.detail["differences"]
+    for one in differences:
+        screen.line(say("{what}: was {was}, is {now}", what=one["what"], was=one["was"], now=one["is"]))
+    if "--json" in given:
+        screen.json(error.outcome.to_json())
+    return error.stop.exit_code
+
+
+def _stop_of(error: JournalError) -> Stop:
+    """How a command ends that the journal keeps from doing anything."""
+    kind = "configuration_error"
+    if isinstance(error, RunBusy):
+        kind = "busy"
+    elif isinstance(error, Damaged | NewerRecord):
+        kind = "journal_error"
+    return Stop(kind, {"error": str(error)})
 
 
 def _end(stop: Stop, words: str, given: list[str], screen: Screen) -> int:

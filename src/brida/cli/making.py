@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brida.cli.flags import Flags
+from brida.core.events import Started
 from brida.errors import ConfigurationError
 from brida.settings.load import Loaded, load, what_is_ignored
 from brida.settings.merge import Effective, merged
+from brida.settings.record import record_of, recorded
 from brida.texts.catalogue import Catalogue, choose_language
 
 if TYPE_CHECKING:
@@ -83,9 +85,56 @@ def make_agent(
     yes_to = _yes_to(flags, names, say)
     if base is None:
         arguments |= {"language": say.language, "approve": approve(say), "yes_to": yes_to}
-        return Agent(**arguments)
-    arguments["yes_to"] = yes_to | (base.yes_to & set(names))
-    return base.replaced(approve=base.approve or approve(say), **arguments)
+        agent = Agent(**arguments)
+    else:
+        arguments["yes_to"] = yes_to | (base.yes_to & set(names))
+        agent = base.replaced(approve=base.approve or approve(say), **arguments)
+    agent.settings = record_of(agent, choice.effective, choice.root, flags.agent)
+    return agent
+
+
+def agent_of_record(
+    started: Started,
+    flags: Flags,
+    say: Catalogue,
+    tell: Callable[[str], None],
+    approve: "Callable[[Catalogue], Approver | None]",
+) -> "Agent":
+    """The agent that a run of the journal was begun with; the flags lie over what was recorded.
+
+    Raises :class:`ConfigurationError` where code began the run and ``--agent`` does not say which.
+    """
+    from brida.agent import Agent
+    from brida.settings.build import Builder
+    from brida.settings.coded import coded_agent
+
+    if started.settings is None:
+        return _agent_of_code(flags, say, approve)
+    kept = recorded(started.settings, say).with_flags(flags.settings)
+    reference = flags.agent or kept.reference
+    coded = reference if reference is not None and ":" in reference else None
+    with redirect_stdout(sys.stderr or io.StringIO()):  # what a module prints is no answer of ours
+        base = None if coded is None else coded_agent(coded, kept.root, say)
+        arguments = Builder(kept.effective, kept.root, say, tell, base).arguments()
+    arguments |= {"yes_to": {*kept.yes_to, *flags.yes_to}, "system": kept.system}
+    if base is None:
+        agent = Agent(**{**arguments, "approve": approve(say)})
+    else:
+        agent = base.replaced(**{**arguments, "approve": base.approve or approve(say)})
+    agent.settings = started.settings
+    return agent
+
+
+def _agent_of_code(
+    flags: Flags, say: Catalogue, approve: "Callable[[Catalogue], Approver | None]"
+) -> "Agent":
+    if flags.agent is None or ":" not in flags.agent:
+        raise ConfigurationError(say("code began this run: name its agent with --agent MODULE:NAME"))
+    from brida.settings.coded import coded_agent
+
+    with redirect_stdout(sys.stderr or io.StringIO()):
+        base = coded_agent(flags.agent, flags.directory(say), say)
+    return base.replaced(approve=base.approve or approve(say))
 
 
 def _yes_to(flags: Flags, names: list[str], say: Catalogue) -> frozenset[str]:

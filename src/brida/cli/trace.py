@@ -1,7 +1,8 @@
 """The live trace: what a person sees of a run while it works."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from brida.cli.screen import Screen
@@ -34,11 +35,21 @@ class Trace:
     """Turns the events of a run into lines on stderr, and the model's text into stdout.
 
     On a terminal the text streams as it arrives; elsewhere the text of each reply is written once the
-    reply is whole and kept, so that a pipe never holds half a reply that was thrown away.
+    reply is whole and kept, so that a pipe never holds half a reply that was thrown away. ``write``: where
+    the lines go instead of stderr.
     """
 
-    def __init__(self, screen: Screen, say: Catalogue, *, lines: bool, text: bool) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        say: Catalogue,
+        *,
+        lines: bool,
+        text: bool,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
         self._screen, self._say = screen, say
+        self._write = write or partial(screen.line, cut=True)
         self._lines, self._text = lines, text
         self._replies = 0
         self._attempts = 0
@@ -152,7 +163,7 @@ class Trace:
     def _line(self, text: str) -> None:
         if self._lines:
             number = max(1, self._replies)
-            self._screen.line(self._say("[turn {number}] {text}", number=number, text=text), cut=True)
+            self._write(self._say("[turn {number}] {text}", number=number, text=text))
 
 
 def closing_line(outcome: Outcome[Any], say: Catalogue, tokens_before: int | None = None) -> str:

@@ -19,10 +19,15 @@ def save(path: Path, messages: Sequence[Message], say: Say) -> None:
     """
     as_json = path.suffix.lower() == ".json"
     text = json.dumps(list(messages), ensure_ascii=False, indent=2) if as_json else markdown(messages, say)
+    write_new(path, text if text.endswith("\n") else text + "\n")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Writes a new file, readable by its owner alone, whole or not at all. Raises as :func:`save` does."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            file.write(text if text.endswith("\n") else text + "\n")
+            file.write(text)
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -61,6 +61,11 @@ class RunRow:
     last_seq: int
     owner: Owner | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has stopped, waits for nobody, and no process works on it."""
+        return self.stop not in (None, "waiting") and self.owner is None
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

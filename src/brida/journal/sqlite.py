@@ -188,7 +188,7 @@ class SqliteJournal:
             return []
         gone = []
         for row in self.runs():
-            if row.updated < before and row.stop not in (None, "waiting") and row.owner is None:
+            if row.updated < before and row.is_over:
                 with suppress(RunBusy, UnknownRun):
                     self.remove(row.run_id)
                     gone.append(row.run_id)

@@ -18,6 +18,7 @@ from brida.settings.values import Given, Source
 
 if TYPE_CHECKING:
     from brida.agent import Agent
+    from brida.journal.base import Journal
     from brida.models.base import Model
     from brida.tools.declare import Tool
 
@@ -45,7 +46,7 @@ class Builder:
         """The arguments of :class:`brida.Agent`; for a ``base``, those that differ from its own."""
         made: dict[str, Any] = {
             key: self._given(key).value
-            for key in ("max_tokens", "stop_sequences", "language")
+            for key in ("max_tokens", "stop_sequences", "language", "on_ask", "approval_ttl")
             if self._is_changed(key)
         }
         if self._is_changed("model", "base_url"):
@@ -54,7 +55,23 @@ class Builder:
             made["tools"] = tuple(self._tools().values())
         if self._is_changed("system"):
             made["system"] = self._system()
-        return {**made, "limits": self._limits(), "policy": self._policy()}
+        made["secrets"] = (*(() if self.base is None else self.base.secrets), *self.effective.secrets)
+        return {**made, "limits": self._limits(), "policy": self._policy(), "journal": self._journal()}
+
+    def _journal(self) -> "Journal | None":
+        """Where the runs are kept; a path is looked for beside the file that names it."""
+        given = self._given("journal")
+        if given.value is None and self.base is not None and self.base.journal is not None:
+            return self.base.journal
+        if given.value == "off":
+            return None
+        from brida.journal.sqlite import SqliteJournal, default_path
+
+        if given.value is None:
+            return SqliteJournal(default_path(), self.say)
+        return SqliteJournal(
+            (given.source.directory or Path()) / Path(str(given.value)).expanduser(), self.say
+        )
 
     def _policy(self) -> Policy:
         own = () if self.base is None else self.base.policy.rules

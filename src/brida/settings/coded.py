@@ -59,6 +59,8 @@ def layer_of(agent: "Agent", reference: str) -> Layer:
         "max_tokens": agent.max_tokens,
         "stop_sequences": agent.stop_sequences,
         "policy.default": agent.policy.default,
+        "on_ask": agent.on_ask,
+        "approval_ttl": agent.approval_ttl,
         **limits,
     }
     source = Source("agent", f"{FLAG} {reference}")

@@ -117,6 +117,16 @@ def _tier(value: object) -> str:
     return str(value)
 
 
+def _journal(value: object) -> str:
+    return "off" if value is False else _name(value)
+
+
+def _on_ask(value: object) -> str:
+    if value not in ("decline", "park"):
+        raise ValueError
+    return str(value)
+
+
 def _several(check: Callable[[object], str]) -> Callable[[object], object]:
     def each(value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
@@ -175,6 +185,15 @@ LANGUAGE: Final = Kind(
 )
 TIER: Final = Kind(
     expected=N_("allow, ask or deny"), schema={"enum": list(reversed(TIERS))}, check=_tier, read=str
+)
+JOURNAL: Final = Kind(
+    expected=N_("a path, or off"),
+    schema={"anyOf": [_FILLED, {"const": False}]},
+    check=_journal,
+    read=str,
+)
+ON_ASK: Final = Kind(
+    expected=N_("decline or park"), schema={"enum": ["decline", "park"]}, check=_on_ask, read=str
 )
 NAMES: Final = Kind(
     expected=N_("a list of texts that are not blank"),

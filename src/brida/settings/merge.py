@@ -3,8 +3,8 @@
 ``default < user's file < trusted project's file < variables < flags``; what a project's file that nobody
 trusts says is laid over the result where it tightens. With an agent that was named, the agent's own
 settings stand in place of the files and the variables; then the flags, then the project's tightening.
-The language is the exception: an agent that has none of its own speaks the person's. Rules are never
-replaced: they add up, and ``ask`` and ``deny`` come from everywhere.
+The language and the journal are the exceptions: an agent that has none of its own has the person's. Rules
+are never replaced: they add up, and ``ask`` and ``deny`` come from everywhere.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -93,14 +93,20 @@ class Effective:
                 only_tightens=given.source.kind in self.only_tightening,
             )
             for key, given in self.rules_given
+            if key.startswith("policy.")
         )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the variables that were declared secret."""
+        return tuple(str(given.value) for given in self.rules_of("secrets"))
 
     def value(self, key: str) -> object:
         """The value of a setting; ``limits.max_requests`` is the number that follows where none is set."""
         return _standing(key, self.values)
 
     def rules_of(self, key: str) -> list[Given]:
-        """The rules of ``policy.allow``, ``policy.ask`` or ``policy.deny``, one by one."""
+        """The items of a list that adds up, such as ``policy.deny``, one by one."""
         return [given for name, given in self.rules_given if name == key]
 
     def limits(self) -> Limits:
@@ -121,7 +127,7 @@ def merged(layers: Layers) -> Effective:
         merge.lay(*opening)
     else:
         opening = [layers.agent, layers.flags]
-        merge.lay(_language_of(layers.user), _language_of(layers.variables))  # it is the person's
+        merge.lay(_personal(layers.user), _personal(layers.variables))
         merge.pass_over(layers.user, layers.variables)
         merge.lay(*opening)
     may_loosen = trusted is said and layers.agent is None
@@ -135,12 +141,14 @@ def merged(layers: Layers) -> Effective:
         *_rules("policy.deny", closing),
         *_rules("policy.ask", closing),
         *_rules("policy.allow", opening),
+        *_rules("secrets", closing),
     )
     return Effective(merge.values, rules, tuple(merge.ignored), frozenset(only_tightening))
 
 
-def _language_of(layer: Layer) -> Layer:
-    return {key: given for key, given in layer.items() if key == "language"}
+def _personal(layer: Layer) -> Layer:
+    """What is the person's whatever the agent: the language, and where the runs are kept."""
+    return {key: given for key, given in layer.items() if key in ("language", "journal")}
 
 
 def _rules(key: str, layers: Iterable[Layer]) -> Iterator[tuple[str, Given]]:

@@ -12,9 +12,11 @@ from brida.core.policy import TIERS, Tier
 from brida.core.valves import Limits
 from brida.settings.kinds import (
     CLOSING_REPLY,
+    JOURNAL,
     LANGUAGE,
     NAME,
     NAMES,
+    ON_ASK,
     RULES,
     SECONDS,
     SWITCH,
@@ -51,8 +53,8 @@ class Setting:
 
     @property
     def is_rule(self) -> bool:
-        """Whether this is a list of rules: such lists add up, whoever wrote them."""
-        return self.kind is RULES
+        """Whether this is a list of rules, or of secrets: such lists add up, whoever wrote them."""
+        return self.kind is RULES or self.key == "secrets"
 
     @property
     def repeated(self) -> bool:
@@ -86,6 +88,8 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "policy.ask": (),
     "policy.deny": (),
     "policy.default": "ask",
+    "on_ask": "decline",
+    "secrets": (),
     **{f"limits.{field.name}": field.default for field in fields(Limits)},
 }
 
@@ -199,6 +203,38 @@ SETTINGS: Final = (
         "policy.ask", RULES, "always", N_("Tools for which a person is asked."), flag="--ask", metavar="RULE"
     ),
     _setting("policy.deny", RULES, "always", N_("Tools that never run."), flag="--deny", metavar="RULE"),
+    _setting(
+        "on_ask",
+        ON_ASK,
+        "never",
+        N_("What a call that needs an answer does where nobody is asked; --park is short for park."),
+        flag="--on-ask",
+        metavar="decline|park",
+    ),
+    _setting(
+        "approval_ttl",
+        SECONDS,
+        "lower",
+        N_("Seconds after which the answer to a parked call is none any more, or off."),
+        flag="--approval-ttl",
+        metavar=N_("SECONDS"),
+    ),
+    _setting(
+        "journal",
+        JOURNAL,
+        "never",
+        N_("The file that keeps every run; --no-journal keeps none."),
+        flag="--journal",
+        metavar=N_("PATH"),
+    ),
+    _setting(
+        "secrets",
+        NAMES,
+        "always",
+        N_("Variables whose values nothing may hold, besides those that look secret."),
+        flag="--secret",
+        metavar="NAME",
+    ),
     _setting("policy.default", TIER, "stricter", N_("The tier of a tool that no rule names.")),
 )
 

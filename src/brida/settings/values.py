@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-SourceKind: TypeAlias = Literal["default", "user", "project", "variable", "flag", "agent"]
+SourceKind: TypeAlias = Literal["default", "user", "project", "variable", "flag", "agent", "journal"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,116 @@
+"""``brida replay`` and ``brida fork``: a recorded run, made again."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from brida.cli.journal_option import events_of, journal_command, run_argument
+from brida.cli.screen import Screen
+from brida.core.replay import Mismatch, fork, places_to_fork, replay
+from brida.core.state import fold
+from brida.core.stops import EXIT_CODES
+from brida.errors import ConfigurationError, Damaged, NewerRecord
+from brida.texts.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from brida.journal.sqlite import SqliteJournal
+
+
+def replay_command(say: Catalogue, screen: Screen) -> click.Command:
+    """The command ``replay``."""
+
+    def run(journal: "SqliteJournal", runs: Sequence[str], **values: bool) -> int:
+        ids = [row.run_id for row in journal.runs()] if values["all"] else [journal.find(one) for one in runs]
+        if not ids and not values["all"]:
+            raise ConfigurationError(say("name a run, or --all"))
+        holds = [_holds(journal, run_id, say, screen) for run_id in ids]
+        return 0 if all(holds) else EXIT_CODES["failed"]
+
+    return journal_command(
+        "replay",
+        say,
+        run,
+        help=say("Feeds recorded runs to the loop again and compares every request, byte for byte."),
+        screen=screen,
+        params=[
+            run_argument(say, many=True, required=False),
+            click.Option(["--all"], is_flag=True, help=say("All runs of the journal.")),
+        ],
+    )
+
+
+def _holds(journal: "SqliteJournal", run_id: str, say: Catalogue, screen: Screen) -> bool:
+    try:
+        found = replay(events_of(journal, run_id))
+    except (Damaged, NewerRecord, ValueError) as error:
+        screen.line(say("{run_id}: {error}", run_id=run_id, error=error))
+        return False
+    if found.mismatch is not None:
+        for line in _difference(found.mismatch, say):
+            screen.line(f"{run_id}: {line}")
+        return False
+    same = say.plural("{count} request", "{count} requests", found.same)
+    screen.out(say("{run_id}: {requests}, all the same", run_id=run_id, requests=same) + "\n")
+    return True
+
+
+def _difference(found: Mismatch, say: Catalogue) -> list[str]:
+    lines = [
+        say("event {seq}: the request differs from the one that was sent", seq=found.seq),
+        say("recorded digest {digest}", digest=found.recorded),
+        say("digest made now {digest}", digest=found.made),
+        say("new in it since the last request that was the same:"),
+    ]
+    return lines + [json.dumps(message, ensure_ascii=False) for message in found.messages]
+
+
+def fork_command(say: Catalogue, screen: Screen) -> click.Command:
+    """The command ``fork``."""
+
+    def run(journal: "SqliteJournal", run: str, at: int | None) -> int:
+        events = events_of(journal, journal.find(run))
+        places = places_to_fork(events)
+        place = (places[-1] if places else 0) if at is None else at
+        if place not in places:
+            raise ConfigurationError(_no_place(place, places, say))
+        run_id = uuid.uuid4().hex
+        made = fork(events, place, run_id)
+        writer = journal.begin(run_id)
+        try:
+            writer.append(made, fold(made))
+        finally:
+            writer.release()
+        screen.out(f"{run_id}\n")
+        screen.line(say("brida resume {run_id} goes on from there", run_id=run_id))
+        return 0
+
+    return journal_command(
+        "fork",
+        say,
+        run,
+        help=say("Begins a run of its own with the first events of another."),
+        screen=screen,
+        params=[
+            run_argument(say),
+            click.Option(
+                ["--at"],
+                type=click.IntRange(min=1),
+                metavar=say("EVENT"),
+                help=say("The last event to take, as brida show numbers them; by default all."),
+            ),
+        ],
+    )
+
+
+def _no_place(at: int, places: Sequence[int], say: Catalogue) -> str:
+    before = max((place for place in places if place < at), default=None)
+    after = min((place for place in places if place > at), default=None)
+    nearest = ", ".join(str(place) for place in (before, after) if place is not None) or "-"
+    return say(
+        "--at: something is under way after event {at}; the nearest places are: {nearest}",
+        at=at,
+        nearest=nearest,
+    )
