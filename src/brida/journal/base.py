@@ -113,7 +113,9 @@ class Journal(Protocol):
     """A place for the events of many runs. May be used from several threads."""
 
     def begin(self, run_id: str) -> Writer:
-        """Holds a new run; it has no events yet."""
+        """Holds a new run. The journal learns of it with the first append. Raises :class:`JournalError` where
+        there is such a run already.
+        """
         ...
 
     def hold(self, run_id: str, *, take_over: bool = False) -> Writer:
@@ -150,7 +152,7 @@ class Journal(Protocol):
 
     def sweep(self, *, before: float) -> list[str]:
         """Forgets the runs that have stopped, wait for nobody and were not updated since ``before``; their
-        ids.
+        ids. Gives the room back where nobody else uses the journal.
         """
         ...
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from brida.core.encoding import encode
-from brida.core.events import VERSION, Event, from_json, to_json
+from brida.core.events import KINDS, VERSION, Event, from_json, to_json
+from brida.core.wording import Say
 
 CHECKSUM_LENGTH: Final = 16
 
@@ -32,7 +33,9 @@ def row_of(run_id: str, seq: int, event: Event, before: str) -> tuple[Row, str]:
     return (run_id, seq, at, kind, version, payload, checksum), checksum
 
 
-def event_of(run_id: str, expected: int, row: Sequence[Any], before: str | None) -> tuple[Event, str]:
+def event_of(
+    run_id: str, expected: int, row: Sequence[Any], before: str | None, say: Say
+) -> tuple[Event, str]:
     """The event of a row ``(seq, at, kind, version, payload, checksum)``, and its checksum.
 
     ``expected`` is its number; ``before`` the checksum of the row before it, None where there is no chain.
@@ -40,13 +43,19 @@ def event_of(run_id: str, expected: int, row: Sequence[Any], before: str | None)
     """
     seq, at, kind, version, payload, checksum = row
     if seq != expected:
-        raise NotAsWritten(f"expected event {expected}, found event {seq}")
+        raise NotAsWritten(say("expected event {expected}, found event {seq}", expected=expected, seq=seq))
     if isinstance(version, int) and version > VERSION:
         raise TooNew(
-            f"a newer brida wrote it (version {version} of a record; this one reads up to {VERSION})"
+            say(
+                "a newer brida wrote it (version {version} of a record; this one reads up to {known})",
+                version=version,
+                known=VERSION,
+            )
         )
     if before is not None and checksum != _checksum(before, run_id, seq, at, kind, version, payload):
-        raise NotAsWritten("its checksum does not fit")
+        raise NotAsWritten(say("its checksum does not fit"))
+    if kind not in KINDS:
+        raise TooNew(say("a newer brida wrote it (kind {kind} is unknown)", kind=json.dumps(kind)))
     try:
         fields = json.loads(payload)
         if not isinstance(fields, dict):

@@ -2,11 +2,13 @@
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Final
 
 from brida.core.wording import Say
 from brida.errors import JournalError, NewerRecord
+from brida.journal.faults import code_of
 
 APPLICATION_ID: Final = 0x62726964
 SCHEMA_VERSION: Final = 1
@@ -20,6 +22,9 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_of_a_run ON events (run_id, seq);
 CREATE TRIGGER events_stay_as_they_are BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER events_go_with_their_run BEFORE DELETE ON events
+    WHEN EXISTS (SELECT 1 FROM runs WHERE run_id = OLD.run_id)
     BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, created REAL NOT NULL, updated REAL NOT NULL, task TEXT NOT NULL DEFAULT '',
@@ -51,28 +56,39 @@ def make_file(path: Path) -> None:
     os.close(descriptor)
 
 
-def connect(path: Path, say: Say, *, write_ahead: bool) -> sqlite3.Connection:
+def connect(path: Path, say: Say, *, write_ahead: bool) -> tuple[sqlite3.Connection, bool]:
     """A connection to the journal at ``path``, which exists; an empty file becomes one.
 
-    Raises :class:`JournalError` where the file is something else, :class:`NewerRecord` where a newer brida
-    made it, ``sqlite3.Error``.
+    Also whether it has a write-ahead log: a file system may not take one. Raises :class:`JournalError`
+    where the file is something else, :class:`NewerRecord` where a newer brida made it, ``sqlite3.Error``.
     """
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw",  # SQLite would make a file that everybody can read
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
     try:
         _check(connection, path, say)
         # SQLite keeps the index of a write-ahead log in shared memory, which a network does not share.
-        connection.execute("PRAGMA journal_mode = WAL" if write_ahead else "PRAGMA journal_mode = DELETE")
+        mode = _set_mode(connection, "wal" if write_ahead else "delete")
         if _value(connection, "user_version") == 0:
             _make_tables(connection)
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, mode == "wal"
 
 
 def _check(connection: sqlite3.Connection, path: Path, say: Say) -> None:
-    application, version = _value(connection, "application_id"), _value(connection, "user_version")
-    empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+    connection.execute("BEGIN")  # another process may be making the tables right now
+    try:
+        application, version = _value(connection, "application_id"), _value(connection, "user_version")
+        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
     if application != APPLICATION_ID and not (empty and application == 0 and version == 0):
         raise JournalError(say("{path} is a database, but no journal of brida", path=path))
     if version > SCHEMA_VERSION:
@@ -85,6 +101,21 @@ def _check(connection: sqlite3.Connection, path: Path, say: Say) -> None:
                 known=SCHEMA_VERSION,
             )
         )
+
+
+def _set_mode(connection: sqlite3.Connection, wanted: str) -> str:
+    """The mode that the file has then. SQLite does not wait by itself for others that change it too."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+            if mode != wanted:
+                mode = str(connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0])
+            return mode
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

@@ -3,24 +3,23 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
 
-from brida.core.events import Event, Resumed, Said, Started, Stopped
-from brida.core.state import State, fold
+from brida.core.state import fold
 from brida.core.wording import Say, english
 from brida.errors import Damaged, JournalError, LeaseLost, NewerRecord, RunBusy, UnknownRun
-from brida.journal.base import DURABLE, Message, MessageKind, Owner, Record, RunRow
+from brida.journal.base import MessageKind, Owner, Record, RunRow
+from brida.journal.faults import FAULTS, code_of, told
 from brida.journal.filesystem import is_networked
-from brida.journal.lease import Lease, Leases, Taken, present
-from brida.journal.rows import NotAsWritten, TooNew, event_of, row_of
+from brida.journal.lease import Leases, Taken
+from brida.journal.overview import learn, storable
+from brida.journal.rows import NotAsWritten, TooNew, event_of
 from brida.journal.schema import connect, make_file
-
-TASK_SHOWN: Final = 200
-"""Characters of a run's first text that the table of runs holds."""
+from brida.journal.writer import SqliteWriter
 
 
 def default_path() -> Path:
@@ -33,61 +32,89 @@ def default_path() -> Path:
 class SqliteJournal:
     """The journal in the file ``path``, which is made with the first run. See :class:`Journal`.
 
-    Every use has a connection of its own, so threads need not know of each other. ``warning``: what a
-    person should know of where the file lies. Every method raises :class:`JournalError` where the file
-    cannot be used.
+    Every use has a connection of its own, so threads need not know of each other; the last one to be
+    closed leaves a single file behind. Every method raises :class:`JournalError` where the file cannot be
+    used.
     """
 
     def __init__(self, path: Path, say: Say = english) -> None:
-        self.path = path
+        # One file, one directory of locks: two names of it must not part who holds a run.
+        self.path = Path(os.path.realpath(path))
         self._say = say
-        self._leases = Leases(path.with_name(f"{path.name}.locks"))
-        self._networked = is_networked(path.parent)
+        self._leases = Leases(self.path.with_name(f"{self.path.name}.locks"))
+        self._networked = is_networked(self.path.parent)
+        self._write_ahead = not self._networked
 
     @property
     def warning(self) -> str | None:
-        """What a person should know before the journal is used; None where there is nothing."""
-        if not self._networked:
-            return None
-        return self._say(
-            "{path} lies on a network file system: it is written more slowly, and its locks are only as good "
-            "as that system's",
-            path=self.path,
-        )
+        """What a person should know before the journal is used; None where there is nothing.
+
+        Whether a file system takes a write-ahead log is only known once the journal was used.
+        """
+        if self._networked:
+            return self._say(
+                "{path} lies on a network file system: it is written more slowly, and its locks are only as "
+                "good as that system's",
+                path=self.path,
+            )
+        if not self._write_ahead:
+            return self._say(
+                "{path}: its file system takes no write-ahead log, so it is written more slowly",
+                path=self.path,
+            )
+        return None
 
     # -- one run
 
-    def begin(self, run_id: str) -> "SqliteWriter":
+    def begin(self, run_id: str) -> SqliteWriter:
         """See :class:`Journal`."""
         with self._told():
             make_file(self.path)
-            return self._held(self._connect(), run_id, take_over=False)
+            connection = self._connect()
+            with _closed_if_it_fails(connection):
+                try:
+                    lease = self._leases.begin(run_id)
+                except Taken:
+                    raise self._busy(run_id, None) from None
+                try:
+                    if _is_known(connection, run_id):
+                        words = self._say(
+                            "there is a run {run_id} in {path} already", run_id=run_id, path=self.path
+                        )
+                        raise JournalError(words)
+                    return SqliteWriter(
+                        connection, lease, self.path, self._say, is_new=True, full=not self._write_ahead
+                    )
+                except BaseException:
+                    lease.give_up()
+                    raise
 
-    def hold(self, run_id: str, *, take_over: bool = False) -> "SqliteWriter":
+    def hold(self, run_id: str, *, take_over: bool = False) -> SqliteWriter:
         """See :class:`Journal`."""
         connection = self._connect_known(run_id)
-        with self._told():
-            return self._held(connection, run_id, take_over=take_over)
-
-    def _held(self, connection: sqlite3.Connection, run_id: str, *, take_over: bool) -> "SqliteWriter":
-        try:
-            lease = self._leases.take(connection, run_id, take_over=take_over)
-        except Taken as taken:
-            connection.close()
-            raise self._busy(run_id, taken.owner) from None
-        except BaseException:
-            connection.close()
-            raise
-        try:
-            return SqliteWriter(connection, lease, self._say, full=self._networked)
-        except BaseException:
-            lease.give_up()
-            connection.close()
-            raise
+        with self._told(), _closed_if_it_fails(connection):
+            try:
+                lease = self._leases.take(connection, run_id, take_over=take_over)
+            except Taken as taken:
+                known = _is_known(connection, run_id)
+                raise self._busy(run_id, taken.owner) if known else self._unknown(run_id) from None
+            try:
+                writer = SqliteWriter(connection, lease, self.path, self._say, full=not self._write_ahead)
+                if not _is_known(connection, run_id):  # it was removed a moment ago
+                    writer.forget()
+                    raise self._unknown(run_id)
+            except BaseException:
+                lease.give_up()
+                raise
+        return writer
 
     def read(self, run_id: str) -> tuple[Record, ...]:
         """See :class:`Journal`."""
         connection = self._connect_known(run_id)
+        with self._told(), _closing(connection), _snapshot(connection):
+            return self._read(connection, run_id)
+
+    def _read(self, connection: sqlite3.Connection, run_id: str) -> tuple[Record, ...]:
         records: list[Record] = []
         try:
             checksum = ""
@@ -95,7 +122,7 @@ class SqliteJournal:
                 "SELECT seq, at, kind, version, payload, checksum FROM events WHERE run_id = ? ORDER BY seq",
                 (run_id,),
             ):
-                event, checksum = event_of(run_id, len(records) + 1, row, checksum)
+                event, checksum = event_of(run_id, len(records) + 1, row, checksum, self._say)
                 records.append(Record(len(records) + 1, event))
             last = connection.execute("SELECT last_seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if last is not None and last[0] > len(records):
@@ -104,12 +131,12 @@ class SqliteJournal:
             words = self._say("{place}: {error}", place=self._place(run_id, len(records)), error=error)
             raise NewerRecord(words, tuple(records)) from error
         except (NotAsWritten, sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if code_of(error) not in _CORRUPT:
+                raise
             words = self._say(
                 "{place} is damaged: {error}", place=self._place(run_id, len(records)), error=error
             )
             raise Damaged(words, tuple(records)) from error
-        finally:
-            connection.close()
         return tuple(records)
 
     def _place(self, run_id: str, before: int) -> str:
@@ -119,8 +146,9 @@ class SqliteJournal:
 
     def runs(self) -> list[RunRow]:
         """See :class:`Journal`."""
-        if not self.path.exists():
-            return []
+        with self._told():
+            if not self.path.exists():
+                return []
         with self._told(), self._connected() as connection:
             return [
                 replace(RunRow(*row), owner=self._leases.owner(connection, row[0]))
@@ -132,25 +160,27 @@ class SqliteJournal:
 
     def find(self, prefix: str) -> str:
         """See :class:`Journal`."""
-        if not self.path.exists():
-            raise self._no_journal()
+        prefix = storable(prefix)
+        with self._told():
+            if not self.path.exists():
+                raise self._no_journal()
+        if prefix == "-":
+            query, facts = "SELECT run_id FROM runs ORDER BY updated DESC, rowid DESC LIMIT 1", ()
+        else:
+            query = "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY run_id LIMIT 9"
+            facts = (prefix,)  # type: ignore[assignment]
         with self._told(), self._connected() as connection:
-            if prefix == "-":
-                query, facts = "SELECT run_id FROM runs ORDER BY updated DESC, rowid DESC LIMIT 1", ()
-            else:
-                query = (
-                    "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY run_id LIMIT 9"
-                )
-                facts = (prefix,)  # type: ignore[assignment]
             found = [str(row[0]) for row in connection.execute(query, facts)]
-        if prefix in found or (len(found) == 1 and prefix):
-            return prefix if prefix in found else found[0]
+        if prefix in found:
+            return prefix
+        if len(found) == 1 and prefix:
+            return found[0]
         if found and prefix:
             words = self._say(
                 "more than one run begins with {prefix}: {runs}", prefix=prefix, runs=", ".join(found)
             )
             raise UnknownRun(words)
-        raise UnknownRun(self._say("there is no run {prefix} in {path}", prefix=prefix, path=self.path))
+        raise self._unknown(prefix)
 
     def post(self, run_id: str, kind: MessageKind, text: str, by: str) -> None:
         """See :class:`Journal`."""
@@ -159,92 +189,107 @@ class SqliteJournal:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(
                 "INSERT INTO inbox (run_id, at, kind, text, by) VALUES (?, ?, ?, ?, ?)",
-                (run_id, time.time(), kind, text, by),
+                (run_id, time.time(), kind, storable(text), storable(by)),
             )
 
     def late(self, run_id: str) -> tuple[Record, ...]:
         """See :class:`Journal`."""
         connection = self._connect_known(run_id)
+        records: list[Record] = []
         with self._told(), _closing(connection):
-            rows = connection.execute(
+            for row in connection.execute(
                 "SELECT id, at, kind, version, payload, '' FROM late WHERE run_id = ? ORDER BY id", (run_id,)
-            ).fetchall()
-            return tuple(
-                Record(number, event_of(run_id, row[0], row, None)[0]) for number, row in enumerate(rows, 1)
-            )
+            ):
+                try:
+                    event, _ = event_of(run_id, row[0], row, None, self._say)
+                except (NotAsWritten, TooNew) as error:
+                    place = self._say(
+                        "{path}: run {run_id}, late event {seq}",
+                        path=self.path,
+                        run_id=run_id,
+                        seq=len(records) + 1,
+                    )
+                    kind = NewerRecord if isinstance(error, TooNew) else Damaged
+                    words = self._say("{place}: {error}", place=place, error=error)
+                    raise kind(words, tuple(records)) from error
+                records.append(Record(len(records) + 1, event))
+        return tuple(records)
 
     def remove(self, run_id: str) -> None:
         """See :class:`Journal`."""
+        self._remove(run_id, lambda: True)
+
+    def _remove(self, run_id: str, still: Callable[[], bool]) -> bool:
+        """Forgets the run if, once nobody else can change it, it is ``still`` to be forgotten."""
         writer = self.hold(run_id)
         try:
-            with self._told():
+            if wanted := still():
                 writer.forget()
+            return wanted
         finally:
             writer.release()
 
     def sweep(self, *, before: float) -> list[str]:
         """See :class:`Journal`."""
-        if not self.path.exists():
-            return []
+
+        def is_old(row: RunRow) -> bool:
+            return row.updated < before and row.stop not in (None, "waiting")
+
         gone = []
-        for row in self.runs():
-            if row.updated < before and row.is_over:
-                with suppress(RunBusy, UnknownRun):
-                    self.remove(row.run_id)
-                    gone.append(row.run_id)
+        for old in self.runs():
+            run_id = old.run_id
+            if not is_old(old) or not old.is_over:
+                continue
+            still = partial(self._is_still, run_id, is_old)
+            with suppress(RunBusy, UnknownRun, LeaseLost):
+                if self._remove(run_id, still):
+                    gone.append(run_id)
+        with self._told():
+            if not self.path.exists():
+                return gone
+            self._leases.tidy()
         with self._told(), self._connected() as connection, suppress(sqlite3.OperationalError):
             connection.execute("VACUUM")  # where another process uses the file, the next sweep does it
         return gone
 
+    def _is_still(self, run_id: str, is_old: Callable[[RunRow], bool]) -> bool:
+        return any(is_old(row) for row in self.runs() if row.run_id == run_id)
+
     def rebuild(self) -> None:
         """See :class:`Journal`."""
-        with self._told(), self._connected() as connection:
-            known = [str(row[0]) for row in connection.execute("SELECT DISTINCT run_id FROM events")]
+        with self._told():
+            if not self.path.exists():
+                return
+        with self._told(), self._connected() as connection, _transaction(connection):
+            before = dict(connection.execute("SELECT run_id, last_seq FROM runs").fetchall())
+            known = connection.execute("SELECT DISTINCT run_id FROM events").fetchall()
             connection.execute("DELETE FROM runs")
-        for run_id in known:
-            try:
-                records = self.read(run_id)
-            except (Damaged, NewerRecord) as error:
-                records = error.records
-            if records:
-                self._rebuild(run_id, [record.event for record in records])
-
-    def _rebuild(self, run_id: str, events: list[Event]) -> None:
-        state = fold(events)
-        with self._told(), self._connected() as connection:
-            about = _About(connection, run_id)
-            for seq, event in enumerate(events, 1):
-                about.learn(event, seq)
-            about.count(state)
+            for (run_id,) in known:
+                try:
+                    records = self._read(connection, run_id)
+                except (Damaged, NewerRecord) as error:
+                    records = error.records
+                if records:
+                    events = [record.event for record in records]
+                    # That events are missing at the end is known from the table alone.
+                    learn(connection, run_id, events, max(len(events), before.get(run_id, 0)), fold(events))
 
     # -- the file
 
     def _connect_known(self, run_id: str) -> sqlite3.Connection:
         """A connection, where there is such a run."""
-        if not self.path.exists():
-            raise self._no_journal()
         with self._told():
+            if not self.path.exists():
+                raise self._no_journal()
             connection = self._connect()
-        try:
-            with self._told():
-                there = present(connection, run_id)[0]
-                there = (
-                    there
-                    or connection.execute(
-                        "SELECT 1 FROM events WHERE run_id = ? LIMIT 1", (run_id,)
-                    ).fetchone()
-                )
-            if not there:
-                raise UnknownRun(
-                    self._say("there is no run {prefix} in {path}", prefix=run_id, path=self.path)
-                )
-        except BaseException:
-            connection.close()
-            raise
+            with _closed_if_it_fails(connection):
+                if not _is_known(connection, run_id):
+                    raise self._unknown(run_id)
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, self._say, write_ahead=not self._networked)
+        connection, self._write_ahead = connect(self.path, self._say, write_ahead=not self._networked)
+        return connection
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -256,8 +301,11 @@ class SqliteJournal:
         """What goes wrong with the file, in words."""
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
-            raise broken(self.path, error, self._say) from error
+        except FAULTS as error:
+            raise told(self.path, error, self._say) from error
+
+    def _unknown(self, prefix: str) -> UnknownRun:
+        return UnknownRun(self._say("there is no run {prefix} in {path}", prefix=prefix, path=self.path))
 
     def _no_journal(self) -> UnknownRun:
         return UnknownRun(self._say("there is no journal yet at {path}", path=self.path))
@@ -276,152 +324,14 @@ class SqliteJournal:
         return RunBusy(words, owner)
 
 
-class SqliteWriter:
-    """The hold on one run. See :class:`Writer`. ``full``: every append goes to the disk at once."""
-
-    def __init__(self, connection: sqlite3.Connection, lease: Lease, say: Say, *, full: bool) -> None:
-        self._connection, self._lease, self._say, self._full = connection, lease, say, full
-        self._released = False
-        self._synchronous = ""
-        self._about = _About(connection, lease.run_id)
-        last = connection.execute(
-            "SELECT seq, checksum FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (self.run_id,)
-        ).fetchone()
-        self._seq: int = last[0] if last else 0
-        self._checksum: str = last[1] if last else ""
-
-    @property
-    def run_id(self) -> str:
-        """See :class:`Writer`."""
-        return self._lease.run_id
-
-    @property
-    def epoch(self) -> int:
-        """See :class:`Writer`."""
-        return self._lease.epoch
-
-    def append(self, events: Sequence[Event], state: State, *, taken: Iterable[int] = ()) -> None:
-        """See :class:`Writer`."""
-        if self._released:
-            raise JournalError(self._say("the run was given up: nothing more can be recorded"))
-        seq, checksum = self._seq, self._checksum
-        with self._transaction(durable=any(type(event).__name__ in DURABLE for event in events)):
-            if present(self._connection, self.run_id)[0] != self.epoch:
-                lost = True
-                self._keep_late(events)
-            else:
-                lost = False
-                for event in events:
-                    seq += 1
-                    row, checksum = row_of(self.run_id, seq, event, checksum)
-                    self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-                    self._about.learn(event, seq)
-                self._about.count(state)
-                for message in taken:
-                    self._connection.execute("DELETE FROM inbox WHERE id = ?", (message,))
-        if lost:
-            raise LeaseLost(
-                self._say("another process has taken the run over; what came of it is kept as late")
-            )
-        self._seq, self._checksum = seq, checksum
-
-    def _keep_late(self, events: Sequence[Event]) -> None:
-        for event in events:
-            (run_id, _, *rest, _), _ = row_of(self.run_id, 0, event, "")
-            self._connection.execute(
-                "INSERT INTO late (run_id, epoch, at, kind, version, payload) VALUES (?, ?, ?, ?, ?, ?)",
-                (run_id, self.epoch, *rest),
-            )
-
-    def inbox(self) -> tuple[Message, ...]:
-        """See :class:`Writer`."""
-        if self._released:
-            return ()
-        with self._told():
-            rows = self._connection.execute(
-                "SELECT id, at, kind, text, by FROM inbox WHERE run_id = ? ORDER BY id", (self.run_id,)
-            ).fetchall()
-        return tuple(Message(*row) for row in rows)
-
-    def forget(self) -> None:
-        """Removes all that the journal has of the run."""
-        with self._transaction(durable=True):
-            for table in ("events", "runs", "leases", "inbox", "late"):
-                self._connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (self.run_id,))
-
-    def release(self) -> None:
-        """See :class:`Writer`."""
-        if self._released:
-            return
-        self._released = True
-        with suppress(sqlite3.Error):  # the lock tells as well
-            self._connection.execute(
-                "UPDATE leases SET pid = NULL, host = NULL, since = NULL WHERE run_id = ? AND epoch = ?",
-                (self.run_id, self.epoch),
-            )
-        with suppress(sqlite3.Error):
-            self._connection.close()
-        self._lease.give_up()
-
-    @contextmanager
-    def _transaction(self, *, durable: bool) -> Iterator[None]:
-        """All of the block or nothing, on the disk where it is ``durable``.
-
-        Without that SQLite leaves it to the system to write it there: it survives the process, not a loss of
-        power.
-        """
-        wanted = "FULL" if durable or self._full else "NORMAL"
-        with self._told():
-            if wanted != self._synchronous:
-                self._connection.execute(f"PRAGMA synchronous = {wanted}")
-                self._synchronous = wanted
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            raise broken(None, error, self._say) from error
+_CORRUPT = (None, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Codes of errors that the content of the file is to blame for; None: a row that is not as written."""
 
 
-class _About:
-    """The row of a run in the table of runs."""
-
-    def __init__(self, connection: sqlite3.Connection, run_id: str) -> None:
-        self._connection, self._run_id = connection, run_id
-
-    def learn(self, event: Event, seq: int) -> None:
-        """What the event says of the run."""
-        match event:
-            case Started():
-                self._connection.execute(
-                    "INSERT INTO runs (run_id, created, updated, model, last_seq) VALUES (?, ?, ?, ?, ?)",
-                    (self._run_id, event.at, event.at, event.model, seq),
-                )
-            case Said():
-                self._set("task = CASE task WHEN '' THEN ? ELSE task END", event.text[:TASK_SHOWN])
-            case Stopped():
-                self._set("stop = ?", event.stop.kind)
-            case Resumed():
-                self._set("stop = ?", None)
-            case _:
-                pass
-        self._set("updated = ?, last_seq = ?", event.at, seq)
-
-    def count(self, state: State) -> None:
-        """What the state counts."""
-        self._set("turns = ?, requests = ?, tokens = ?", state.turns, state.requests, state.usage.total)
-
-    def _set(self, assignments: str, *values: object) -> None:
-        self._connection.execute(f"UPDATE runs SET {assignments} WHERE run_id = ?", (*values, self._run_id))
+def _is_known(connection: sqlite3.Connection, run_id: str) -> bool:
+    events, runs = (f"EXISTS (SELECT 1 FROM {table} WHERE run_id = ?1)" for table in ("events", "runs"))
+    query = f"SELECT {events} OR {runs}"
+    return bool(connection.execute(query, (run_id,)).fetchone()[0])
 
 
 @contextmanager
@@ -432,9 +342,24 @@ def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def broken(path: Path | None, error: OSError | sqlite3.Error, say: Say) -> JournalError:
-    """What went wrong with the file of a journal, in words."""
-    why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-    if path is None:
-        return JournalError(say("the journal cannot be written: {why}", why=why))
-    return JournalError(say("the journal {path} cannot be used: {why}", path=path, why=why))
+@contextmanager
+def _closed_if_it_fails(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that the block reads is of one moment, whoever writes meanwhile."""
+    connection.execute("BEGIN")
+    yield  # the connection is closed next, which ends the transaction too
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    yield  # what fails closes the connection, and nothing of it is kept
+    connection.execute("COMMIT")
