@@ -204,7 +204,7 @@ def test_what_was_typed_is_remembered_for_its_owner_alone_but_not_what_begins_wi
 def test_a_history_that_cannot_be_kept_is_said_and_no_obstacle(tmp_path):
     (tmp_path / ".local").write_text("in the way")
     with Server([says("Hello.")], require_key=False) as server:
-        arguments = command("chat", "--base-url", server.base_url, "--model", "m")
+        arguments = command("chat", "--base-url", server.base_url, "--model", "m", "--no-journal")
         child = pexpect.spawn(
             arguments[0],
             list(arguments[1:]),

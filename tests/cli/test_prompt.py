@@ -470,6 +470,8 @@ def test_ctrl_c_in_the_pager_goes_back_to_the_question_and_the_next_one_ends_the
         child.sendintr()
         child.expect("allow once")
         child.sendintr()
+        child.expect("Enter ends it")
+        child.send("\r")
         assert finish(child) == 130
     assert list(project.iterdir()) == []
 
@@ -507,6 +509,9 @@ def test_a_run_that_is_interrupted_ends_valid_and_leaves_the_terminal_as_it_was(
                 child.send(step)
             else:
                 child.expect(f"(?s){step}")
+        if steps[-1] == "\x03":
+            child.expect("Enter ends it")
+            child.send("\r")
         child.expect("====\r\n")
         assert "Traceback" not in child.before
         assert finish(child) == 130

@@ -154,6 +154,8 @@ def test_ctrl_c_at_the_prompt_ends_the_run_and_writes_nothing(server, tmp_path):
     child = spawn(server, tmp_path)
     child.expect("allow once")
     child.sendintr()
+    child.expect("Enter ends it")
+    child.send("\r")
     assert finish(child) == 130
     assert not (tmp_path / "notes.txt").exists()
     assert "Traceback" not in child.before

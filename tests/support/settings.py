@@ -6,7 +6,19 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from brida.settings.files import SettingsFile, read_project_file
-from brida.settings.kinds import LANGUAGE, NAME, NAMES, RULES, SECONDS, SWITCH, TEXT, TIER, URL
+from brida.settings.kinds import (
+    JOURNAL,
+    LANGUAGE,
+    NAME,
+    NAMES,
+    ON_ASK,
+    RULES,
+    SECONDS,
+    SWITCH,
+    TEXT,
+    TIER,
+    URL,
+)
 from brida.settings.table import BY_KEY, SETTINGS
 from brida.settings.values import Given, Layer, Source
 from brida.texts.catalogue import ENGLISH
@@ -24,6 +36,8 @@ RIGHT = {
     TIER: st.sampled_from(["allow", "ask", "deny"]),
     NAMES: st.lists(WORDS, max_size=3),
     RULES: st.lists(PATTERNS, max_size=4),
+    JOURNAL: st.sampled_from(["off", False, "runs.db", "~/runs.db"]),
+    ON_ASK: st.sampled_from(["decline", "park"]),
 }
 
 

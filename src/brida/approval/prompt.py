@@ -37,10 +37,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Puts questions into words. ``width``: the columns of the terminal."""
+    """Puts questions into words. ``width``: the columns of the terminal; ``always``: rules can be kept."""
 
     say: Say
     width: int
+    always: bool = False
 
     def question(self, question: Question, place: Place | None, *, difference: bool) -> str:
         """The whole prompt. ``difference``: whether what would change can be shown."""
@@ -52,6 +53,15 @@ class Prompt:
     def in_full(self, question: Question) -> list[str]:
         """Every argument, whole, in rows."""
         return [*self._head(question, None), *self._arguments(question, room=None)[0]]
+
+    def lost(self, call: Question) -> list[str]:
+        """A call whose process died, and the keys that say what became of it."""
+        head = self.say(
+            "[unknown] {tool} was under way when its process ended: nobody knows whether it took effect",
+            tool=escape(call.tool),
+        )
+        keys = self.say("h it happened · r it did not: run it now · u nobody knows · q stop")
+        return [head, *self._arguments(call, room=ROWS)[0], f"{MARGIN}{keys}\n"]
 
     def argument(self, name: str, value: object) -> str:
         """One argument that is about to be changed; cut where it is long."""
@@ -94,6 +104,7 @@ class Prompt:
             self.say("v view all"): cut,
             self.say("d difference"): difference,
             self.say("s allow this session"): possible and not question.raised,
+            self.say("a always"): possible and not question.raised and self.always,
             self.say("? why"): True,
         }
         lines = [""]

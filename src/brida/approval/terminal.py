@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from brida.approval import edits, modes, programs
-from brida.approval.answers import Answer
+from brida.approval.answers import Answer, WhatHappened
 from brida.approval.pages import Pages
 from brida.approval.prompt import Place, Prompt
+from brida.approval.witness import ask_what_happened
 from brida.core.encoding import digest
 from brida.core.events import Question
 from brida.core.wording import Say
+from brida.errors import BridaError
+from brida.texts.terminal import escape
 
 BY: Final = "terminal"
+YES: Final = ("y", "yes", "s", "sí", "si", "sim")
 
 
 class Change(Protocol):
@@ -29,6 +33,20 @@ class Change(Protocol):
     def basis(self) -> str: ...
     def diff(self, say: Say, /) -> str:
         """The change as a unified diff."""
+        ...
+
+
+class Always(Protocol):
+    """Keeps a rule for good: ``brida.settings.always.Always`` is one. What it raises is shown."""
+
+    @property
+    def path(self) -> object: ...
+    def preview(self, tool: str) -> str:
+        """What the file will hold."""
+        ...
+
+    def write(self, tool: str) -> None:
+        """Writes it."""
         ...
 
 
@@ -52,9 +70,10 @@ class Terminal:
     """An approver at a terminal. ``write`` prints to the person, ``read_line`` gives what was typed.
 
     An empty line allows once; ``n`` declines, with a reason where one follows; ``s`` allows the tool for
-    this session; ``e`` edits the arguments; ``v`` shows them in full, ``d`` what would change; ``?``
-    explains; anything else asks again; the end of the input declines. Cancelling ends an editor or a
-    pager that is open. ``change(question)`` gives what a call would change, or None; it runs in a thread.
+    this session, ``a`` always, where ``always`` keeps such rules: what it writes is shown first; ``e`` edits
+    the arguments; ``v`` shows them in full, ``d`` what would change; ``?`` explains; anything else asks
+    again; the end of the input declines. Cancelling ends an editor or a pager that is open.
+    ``change(question)`` gives what a call would change, or None; it runs in a thread.
     """
 
     def __init__(
@@ -65,13 +84,15 @@ class Terminal:
         *,
         width: int = 80,
         change: Callable[[Question], Change | None] | None = None,
+        always: Always | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._say = say
-        self._prompt = Prompt(say, width)
+        self._prompt = Prompt(say, width, always is not None)
         self._write = write
         self._read_line = read_line
         self._change = change
+        self._always = always
         self._environ = environ
         self._pages = Pages(say, write, self._line, environ)
         self._turn = asyncio.Lock()
@@ -101,6 +122,14 @@ class Terminal:
                 self._places.pop(question.call_id, None)
             self._drafts.pop(question.call_id, None)
             return said
+
+    async def what_happened(self, call: Question) -> WhatHappened:
+        """What the person knows of a call whose process died; that nobody knows where the input ends."""
+        async with self._turn:
+            try:
+                return await ask_what_happened(call, self._say, self._prompt, self._line, BY)
+            except InputEnded:
+                return WhatHappened("unknown", by=BY)
 
     async def _line(self, text: str) -> str:
         """Shows the text; gives what is typed after it has appeared, since nothing before can answer it."""
@@ -132,6 +161,8 @@ class Terminal:
                 return Answer(False, reason=rest.strip(), by=BY)
             case "s" if not (rest or question.raised or question.problems):
                 return Answer(True, session=True, by=BY)
+            case "a" if not (rest or question.raised or question.problems) and self._always is not None:
+                return await self._allow_always(question, self._always)
             case "e":
                 return await self._edit(question, rest.strip())
             case "v" if not rest:
@@ -144,6 +175,19 @@ class Terminal:
                 keys = self._prompt.keys(question, difference=self._differs(question), cut=True)
                 return self._say("not understood") + "\n" + keys
         return self._put(question)
+
+    async def _allow_always(self, question: Question, always: Always) -> Answer | str:
+        """Keeps the rule once the person has seen it; the answer then holds for this session as well."""
+        try:
+            shown = escape(always.preview(question.tool), multiline=True)
+            words = self._say("{file} will be:", file=escape(str(always.path)))
+            typed = await self._line(f"{words}\n{shown}\n" + self._say("Write it? [y/N] "))
+            if typed.lower() not in YES:
+                return self._put(question, self._say("nothing was written"))
+            always.write(question.tool)
+        except BridaError as error:
+            return self._put(question, edits.shown(error))
+        return Answer(True, session=True, by=BY)
 
     # -- editing
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from brida.approval.terminal import StandardInput, Terminal
 from brida.cli.screen import Screen
 from brida.core.events import Question
+from brida.settings.always import Always
 from brida.texts.catalogue import Catalogue
 from brida.tools.change import Change
 from brida.tools.declare import Tool
@@ -23,6 +24,8 @@ def terminal_approver(
             asked = tools().get(question.tool)
             return None if asked is None else asked.change(question.arguments, say)
 
-        return Terminal(say, screen.raw_error, StandardInput(), width=screen.width, change=change)
+        return Terminal(
+            say, screen.raw_error, StandardInput(), width=screen.width, change=change, always=Always(say)
+        )
 
     return make

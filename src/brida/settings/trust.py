@@ -93,7 +93,7 @@ class TrustStore:
                 entries = dict(self.entries())
                 yield entries
                 content = json.dumps({"version": VERSION, "trusted": entries}, indent=2, sort_keys=True)
-                _replace(self.path, content.encode() + b"\n")
+                replace_file(self.path, content.encode() + b"\n")
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -118,7 +118,8 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes the file whole or not at all, readable by its owner alone. Raises ``OSError``."""
     fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
