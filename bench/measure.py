@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from bench.contenders import ALONE, AT_ONCE, BRIDA, Runner
+from bench.keeping import keeping
 
 Key: TypeAlias = tuple[str, str, int]
 """What was measured, of whom, and at which size."""
@@ -45,6 +46,7 @@ class Plan:
     """How much is measured: the sizes, and in how many rounds.
 
     ``turns`` and ``memory``: the turns of a run, from short to long. ``starts``: rounds of ``STARTS``.
+    ``kept_turns``: those of the run in a journal; ``appends``: how often one is timed.
     """
 
     turns: tuple[int, int, int]
@@ -54,6 +56,8 @@ class Plan:
     rounds: int
     rounds_at_once: int
     starts: int
+    kept_turns: int
+    appends: int
 
 
 FULL: Final = Plan(
@@ -64,6 +68,8 @@ FULL: Final = Plan(
     rounds=5,
     rounds_at_once=2,
     starts=7,
+    kept_turns=1_000,
+    appends=2_000,
 )
 QUICK: Final = Plan(
     turns=(10, 100, 500),
@@ -73,9 +79,19 @@ QUICK: Final = Plan(
     rounds=1,
     rounds_at_once=1,
     starts=2,
+    kept_turns=1_000,
+    appends=200,
 )
 SMOKE: Final = Plan(
-    turns=(1, 2, 3), memory=(2, 4, 6), runs_at_once=2, turns_at_once=2, rounds=1, rounds_at_once=1, starts=1
+    turns=(1, 2, 3),
+    memory=(2, 4, 6),
+    runs_at_once=2,
+    turns_at_once=2,
+    rounds=1,
+    rounds_at_once=1,
+    starts=1,
+    kept_turns=3,
+    appends=3,
 )
 
 
@@ -91,6 +107,9 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Figures:
                 tell(f"{what}, round {number + 1} of {rounds}")
                 for key, task in tasks.items():
                     taken.setdefault(key, []).append(task(processes, url))
+        tell("the journal")
+        kept = processes.apply(keeping, (plan.kept_turns, plan.appends))
+        taken |= {("kept", name, 0): [value] for name, value in kept.items()}
     return {key: statistics.median(values) for key, values in taken.items()}
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.contenders import ALONE, AT_ONCE, BRIDA
+from bench.keeping import RESUME, ROWS, SIZE_RATIO
 from bench.measure import STARTS, Figures, Plan
 
 WIDE: Final = 46
@@ -38,6 +39,10 @@ def table(plan: Plan, figures: Figures) -> Iterator[str]:
     yield _head("peak memory, KiB; one run of", *(f"{turns} turns" for turns in plan.memory))
     yield _row(BRIDA, *(f"{figures['memory', BRIDA, turns]:,.0f}" for turns in plan.memory))
     yield ""
+    yield _head(f"the journal; a run of {plan.kept_turns} turns", "median")
+    for name, unit in ROWS.items():
+        yield _row(f"{name}, {unit}", f"{figures['kept', name, 0]:.2f}")
+    yield ""
     yield _head("start to end, milliseconds", "one process")
     for name in STARTS:
         yield _row(name, f"{figures['start', name, 0]:.0f}")
@@ -62,6 +67,8 @@ def bounds(plan: Plan, figures: Figures) -> Iterator[Bound]:
     for form in FORMS:
         mine = figures["at once", f"brida, {form}", runs]
         yield Bound(f"{form}: CPU of {runs} runs at once / the cheaper plain loop's", mine / cheapest, 1)
+    yield Bound("journal: the file / what was said", figures["kept", SIZE_RATIO, 0], 2.5)
+    yield Bound("journal: seconds until a long run can go on", figures["kept", RESUME, 0] / 1000, 1)
     yield Bound("memory a turn, longer runs / shorter runs", _growth(plan, figures), 1.25)
     for name in ("import brida", "brida --help"):
         ratio = figures["start", name, 0] / figures["start", "import anthropic", 0]

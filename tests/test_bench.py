@@ -16,6 +16,16 @@ SOLO = [
     for who in ("brida", "plain loop", "tool_runner")
 ]
 AT_ONCE = ["brida, whole replies", "brida, streaming", "plain loop, tasks", "plain loop, threads"]
+KEPT = [
+    "append, with fsync, p50, ms",
+    "append, with fsync, p95, ms",
+    "append, without, p50, ms",
+    "append, without, p95, ms",
+    "a turn with a journal, ms",
+    "the same without, ms",
+    "the file, a turn of 10,000 characters, KiB",
+    "resume of a long run, ms",
+]
 STARTS = ["import brida", "brida --help", "import anthropic"]
 
 
@@ -53,6 +63,7 @@ def rows(printed: list[str], heading: str) -> dict[str, list[float]]:
         ("CPU, milliseconds a turn; one run of", SOLO, 3),
         ("the same; runs of 2 turns at once", AT_ONCE, 1),
         ("peak memory, KiB; one run of", ["brida, streaming"], 3),
+        ("the journal; a run of 3 turns", KEPT, 1),
         ("start to end, milliseconds", STARTS, 1),
     ],
 )
@@ -66,8 +77,8 @@ def test_every_row_has_its_figures(printed, heading, names, columns):
 
 def test_every_bound_has_a_verdict_and_a_ratio(printed):
     verdicts = [line for line in printed if re.match(r"(PASS|FAIL)  .*\d\.\d{3}  at most \d", line)]
-    assert len(verdicts) == 11
-    assert len({line[6:60] for line in verdicts}) == 11
+    assert len(verdicts) == 13
+    assert len({line[6:60] for line in verdicts}) == 13
 
 
 def test_the_last_line_says_where_it_was_measured(printed):

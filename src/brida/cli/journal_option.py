@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brida.cli.screen import Screen
-from brida.core.events import Event
-from brida.settings.load import load
-from brida.settings.merge import merged
-from brida.settings.values import Given, Source
 from brida.texts.catalogue import N_, Catalogue
 
 if TYPE_CHECKING:
+    from brida.core.events import Event
     from brida.journal.sqlite import SqliteJournal
 
 RUN = N_("RUN")
@@ -46,6 +43,9 @@ def open_journal(path: str | None, say: Catalogue, tell: Callable[[str], None]) 
     Nothing is made by looking. Raises :class:`ConfigurationError` where the settings are wrong.
     """
     from brida.journal.sqlite import SqliteJournal, default_path
+    from brida.settings.load import load
+    from brida.settings.merge import merged
+    from brida.settings.values import Given, Source
 
     flags = {} if path is None else {"journal": Given(path, Source("flag", "--journal"))}
     given = merged(load(Path.cwd(), flags, say, tell).layers).values["journal"]
@@ -66,7 +66,7 @@ def run_argument(say: Catalogue, *, many: bool = False, required: bool = True) -
     )
 
 
-def events_of(journal: "SqliteJournal", run_id: str) -> tuple[Event, ...]:
+def events_of(journal: "SqliteJournal", run_id: str) -> "tuple[Event, ...]":
     """All events of the run."""
     return tuple(record.event for record in journal.read(run_id))
 

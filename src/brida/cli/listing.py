@@ -13,11 +13,11 @@ import click
 from brida.cli.journal_option import journal_command, run_argument
 from brida.cli.screen import Screen, somebody_is_there
 from brida.errors import ConfigurationError
-from brida.journal.base import RunRow
 from brida.texts.catalogue import N_, Catalogue
 from brida.texts.terminal import escape, shorten
 
 if TYPE_CHECKING:
+    from brida.journal.base import RunRow
     from brida.journal.sqlite import SqliteJournal
 
 VERSION: Final = 1
@@ -115,17 +115,17 @@ def gc_command(say: Catalogue, screen: Screen) -> click.Command:
     )
 
 
-def as_object(row: RunRow) -> dict[str, Any]:
+def as_object(row: "RunRow") -> dict[str, Any]:
     """A run as JSON has it."""
     return {**asdict(row), "state": state_of(row)}
 
 
-def state_of(row: RunRow) -> str:
+def state_of(row: "RunRow") -> str:
     """Where the run stands, in one word: its stop, ``working`` or ``unfinished``."""
     return "working" if row.owner is not None else row.stop or "unfinished"
 
 
-def table(rows: Sequence[RunRow], say: Catalogue, width: int) -> list[str]:
+def table(rows: "Sequence[RunRow]", say: Catalogue, width: int) -> list[str]:
     """The runs as lines, escaped, each no wider than ``width``."""
     short = short_ids([row.run_id for row in rows])
     words = {"working": say(WORKING), "unfinished": say(UNFINISHED)}

@@ -9,13 +9,12 @@ import click
 
 from brida.cli.journal_option import events_of, journal_command, run_argument
 from brida.cli.screen import Screen
-from brida.core.replay import Mismatch, fork, places_to_fork, replay
-from brida.core.state import fold
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError, Damaged, NewerRecord
 from brida.texts.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from brida.core.replay import Mismatch
     from brida.journal.sqlite import SqliteJournal
 
 
@@ -43,6 +42,8 @@ def replay_command(say: Catalogue, screen: Screen) -> click.Command:
 
 
 def _holds(journal: "SqliteJournal", run_id: str, say: Catalogue, screen: Screen) -> bool:
+    from brida.core.replay import replay
+
     try:
         found = replay(events_of(journal, run_id))
     except (Damaged, NewerRecord, ValueError) as error:
@@ -57,7 +58,7 @@ def _holds(journal: "SqliteJournal", run_id: str, say: Catalogue, screen: Screen
     return True
 
 
-def _difference(found: Mismatch, say: Catalogue) -> list[str]:
+def _difference(found: "Mismatch", say: Catalogue) -> list[str]:
     lines = [
         say("event {seq}: the request differs from the one that was sent", seq=found.seq),
         say("recorded digest {digest}", digest=found.recorded),
@@ -71,6 +72,9 @@ def fork_command(say: Catalogue, screen: Screen) -> click.Command:
     """The command ``fork``."""
 
     def run(journal: "SqliteJournal", run: str, at: int | None) -> int:
+        from brida.core.replay import fork, places_to_fork
+        from brida.core.state import fold
+
         events = events_of(journal, journal.find(run))
         places = places_to_fork(events)
         place = (places[-1] if places else 0) if at is None else at
