@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from brida.tools.declare import tool as tool
     from brida.tools.image import Image as Image
     from brida.tools.output import ToolError as ToolError
+    from brida.tools.process import run_process as run_process
 
 _HOMES = {
     "Agent": "brida.agent",
@@ -66,6 +67,7 @@ _HOMES = {
     "Usage": "brida.core.usage",
     "current_call": "brida.tools",
     "reply": "brida.models.scripted",
+    "run_process": "brida.tools",
     "tool": "brida.tools",
     "tool_use": "brida.models.scripted",
 }

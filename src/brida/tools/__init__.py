@@ -12,16 +12,29 @@ if TYPE_CHECKING:
     from brida.tools.declare import Tool, tool
     from brida.tools.image import Image
     from brida.tools.output import ToolError
+    from brida.tools.process import Finished, run_process
 
-__all__ = ["CallContext", "Change", "Image", "Tool", "ToolError", "current_call", "tool"]
+__all__ = [
+    "CallContext",
+    "Change",
+    "Finished",
+    "Image",
+    "Tool",
+    "ToolError",
+    "current_call",
+    "run_process",
+    "tool",
+]
 
 _HOME = {
     "CallContext": "brida.tools.context",
     "Change": "brida.tools.change",
+    "Finished": "brida.tools.process",
     "Image": "brida.tools.image",
     "Tool": "brida.tools.declare",
     "ToolError": "brida.tools.output",
     "current_call": "brida.tools.context",
+    "run_process": "brida.tools.process",
     "tool": "brida.tools.declare",
 }
 
