@@ -8,15 +8,20 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from brida.approval.terminal import Terminal
 from brida.cli.asking import terminal_approver
 from brida.cli.chat_commands import COMMANDS, Conversation
 from brida.cli.flags import Flags
-from brida.cli.making import make_agent
+from brida.cli.journal_option import events_of, open_journal
+from brida.cli.making import agent_of_record, make_agent
 from brida.cli.reins import Reins
 from brida.cli.screen import Screen, somebody_is_there
 from brida.cli.trace import Trace
+from brida.cli.transcript import markdown
+from brida.core.events import Started
+from brida.core.state import State, fold
 from brida.core.stops import EXIT_CODES
-from brida.errors import ConfigurationError
+from brida.errors import ConfigurationError, JournalError, ResumeRefused
 from brida.models.base import close_quietly
 from brida.runtime import loops
 from brida.texts.catalogue import Catalogue
@@ -26,21 +31,58 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings
 
+    from brida.journal.sqlite import SqliteJournal
 
-def run_chat(settings: Flags, say: Catalogue, screen: Screen) -> int:
+
+def run_chat(settings: Flags, say: Catalogue, screen: Screen, continued: str | None = None) -> int:
     """Talks until the person ends it; gives the exit code.
 
-    Raises :class:`ConfigurationError` where there is no terminal, or a setting is wrong.
+    ``continued``: the run of the journal to go on with, ``""`` for the last conversation. Raises
+    :class:`ConfigurationError` where there is no terminal, or a setting is wrong.
     """
     if not somebody_is_there(screen):
         raise ConfigurationError(say("a conversation needs a terminal; brida run answers a task without one"))
     ask = terminal_approver(screen, lambda: agent.tools)
     tell = (lambda _: None) if settings.quiet else screen.line
     with redirect_stdout(sys.stderr or io.StringIO()):  # what a module or a tool prints is no answer
-        agent = make_agent(settings, say, tell, ask)
-        say = Catalogue.for_language(agent.language)
-        talk = Talk(Conversation(agent, say), screen, quiet=settings.quiet)
+        if continued is None:
+            agent = make_agent(settings, say, tell, ask)
+            agent.settings = {**(agent.settings or {}), "conversation": True}
+            conversation = Conversation(agent, Catalogue.for_language(agent.language))
+        else:
+            conversation = _continued(continued, settings, say, screen, ask)
+            agent = conversation.agent
+        talk = Talk(conversation, screen, quiet=settings.quiet)
         return loops.run(talk.until_it_ends, handle_interrupt=False)
+
+
+def _continued(
+    run: str, settings: Flags, say: Catalogue, screen: Screen, ask: Callable[[Catalogue], Terminal]
+) -> Conversation:
+    """A conversation of the journal; the person sees where it stood."""
+    given = settings.settings.get("journal")
+    journal = open_journal(None if given is None else str(given.value), say, screen.line)
+    run_id = journal.find(run) if run else _last_conversation(journal, say)
+    state = fold(events_of(journal, run_id))
+    agent = agent_of_record(state.started, settings, say, screen.line, ask)
+    agent.journal = journal
+    messages = _closed(state)
+    for line in markdown(messages[-2:], agent.say).splitlines():
+        screen.line(line)
+    return Conversation(agent, Catalogue.for_language(agent.language), recorded=run_id)
+
+
+def _closed(state: State) -> list[dict[str, object]]:
+    still_open = [(call_id, "...") for call_id in state.history.open_calls]
+    return state.messages if state.stop is not None else state.history.closed_messages(still_open)
+
+
+def _last_conversation(journal: "SqliteJournal", say: Catalogue) -> str:
+    for row in journal.runs():
+        started = journal.read(row.run_id)[0].event
+        if isinstance(started, Started) and (started.settings or {}).get("conversation"):
+            return row.run_id
+    raise ConfigurationError(say("there is no conversation in {path}", path=journal.path))
 
 
 class Talk:
@@ -105,12 +147,12 @@ class Talk:
     async def _message(self, text: str, reins: Reins) -> None:
         talk, trace = self._conversation, Trace(self._screen, self._say, lines=not self._quiet, text=True)
         before = talk.tokens
-        run = talk.start(text, trace)
         try:
+            run = talk.start(text, trace)
             with reins.hold(run):
                 talk.outcome = await run
-        except ConfigurationError as error:
-            if error.outcome is not None:
+        except (ConfigurationError, JournalError, ResumeRefused) as error:
+            if isinstance(error, ConfigurationError) and error.outcome is not None:
                 talk.outcome = error.outcome
             self._screen.line(self._say("Error: {message}", message=error))
             return

@@ -16,12 +16,15 @@ from brida.texts.catalogue import N_, Catalogue
 
 @dataclass(slots=True)
 class Conversation:
-    """An agent and the session with it so far. ``new_budget``: the next message begins a new one."""
+    """An agent and the session with it so far. ``new_budget``: the next message begins a new one;
+    ``recorded``: the run of the journal that the first message goes on with.
+    """
 
     agent: Agent
     say: Catalogue
     outcome: Outcome[Any] | None = None
     new_budget: bool = False
+    recorded: str | None = None
 
     @property
     def tokens(self) -> int:
@@ -36,6 +39,9 @@ class Conversation:
     def start(self, text: str, listener: Listener) -> LocalRun[Any]:
         """The run of the next message."""
         new_budget, self.new_budget = self.new_budget, False
+        if self.outcome is None and self.recorded is not None:
+            run_id, self.recorded = self.recorded, None
+            return self.agent.resume(run_id, text, listener=listener)
         if self.outcome is None:
             return self.agent.start(text, listener=listener)
         return self.outcome.continue_(text, new_budget=new_budget, listener=listener)

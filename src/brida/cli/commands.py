@@ -135,7 +135,7 @@ def _chat_command(say: Catalogue, screen: Screen) -> click.Command:
     def chat(**values: Any) -> int:
         from brida.cli.chat import run_chat
 
-        return run_chat(Flags.of(**values), say, screen)
+        return run_chat(Flags.of(**values), say, screen, values["continue_"])
 
     return CommandWithSettings(
         "chat",
@@ -143,6 +143,13 @@ def _chat_command(say: Catalogue, screen: Screen) -> click.Command:
         help=say("Talks with the model at the terminal: each message goes on with the same conversation."),
         options_metavar=say("[OPTIONS]"),
         params=[
+            click.Option(
+                ["--continue", "continue_"],
+                is_flag=False,
+                flag_value="",
+                metavar=say("[RUN]"),
+                help=say("Goes on with a conversation of the journal, the last one where none is named."),
+            ),
             *setting_options(say),
             _switch("--quiet", say("No trace and no closing line.")),
             _switch("--debug", say("Show where a bug in brida happened.")),
