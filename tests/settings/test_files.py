@@ -141,7 +141,8 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path, kind):
 
 @given(table=json_objects | some_settings().map(nested), garbage=st.none() | st.binary(max_size=40))
 def test_any_file_is_read_or_refused_in_words(tmp_path_factory, table, garbage):
-    directory = tmp_path_factory.getbasetemp()
+    directory = tmp_path_factory.getbasetemp() / "any"  # above it are the folders of other tests
+    directory.mkdir(exist_ok=True)
     try:
         text = toml(table).encode()
     except (TypeError, UnicodeEncodeError):  # JSON has null, TOML does not

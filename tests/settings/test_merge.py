@@ -62,7 +62,7 @@ def test_no_setting_is_looser_than_without_the_projects_file(folder, said, proje
         if not row.is_rule:
             assert is_no_looser(row.key, within.value(row.key), without.value(row.key)), row.key
     assert within.rules_of("policy.allow") == without.rules_of("policy.allow")
-    for key in ("policy.ask", "policy.deny"):
+    for key in ("policy.ask", "policy.deny", "secrets"):
         assert set(without.rules_of(key)) <= set(within.rules_of(key))
         assert {one.value for one in within.rules_of(key)} >= set(project.get(key, ()))
     assert can_be_run(within) or not can_be_run(without)

@@ -55,7 +55,7 @@ class Builder:
             made["tools"] = tuple(self._tools().values())
         if self._is_changed("system"):
             made["system"] = self._system()
-        made["secrets"] = (*(() if self.base is None else self.base.secrets), *self.effective.secrets)
+        made["secrets"] = self._secrets()
         return {**made, "limits": self._limits(), "policy": self._policy(), "journal": self._journal()}
 
     def _journal(self) -> "Journal | None":
@@ -72,6 +72,15 @@ class Builder:
         return SqliteJournal(
             (given.source.directory or Path()) / Path(str(given.value)).expanduser(), self.say
         )
+
+    def _secrets(self) -> tuple[str, ...]:
+        """The variables that were declared secret; one that is not set is worth a word."""
+        for given in self.effective.rules_of("secrets"):
+            if not os.environ.get(str(given.value)):
+                where = _where(given.source, "secrets")
+                self.tell(self.say("{where}: the variable {name} is not set", where=where, name=given.value))
+        own = () if self.base is None else self.base.secrets
+        return tuple(dict.fromkeys((*own, *self.effective.secrets)))
 
     def _policy(self) -> Policy:
         own = () if self.base is None else self.base.policy.rules

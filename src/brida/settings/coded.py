@@ -68,8 +68,12 @@ def layer_of(agent: "Agent", reference: str) -> Layer:
 
 
 def rules_of(agent: "Agent", reference: str) -> list[tuple[str, Given]]:
-    """The agent's own rules, each with the key of its tier."""
+    """The agent's own rules, each with the key of its tier, and the secrets that it declares."""
+    source = Source("agent", f"{FLAG} {reference}")
     return [
-        (f"policy.{rule.tier}", Given(rule.pattern, Source("agent", f"{FLAG} {reference}: {rule.source}")))
-        for rule in agent.policy.rules
+        *(
+            (f"policy.{rule.tier}", Given(rule.pattern, Source("agent", f"{source}: {rule.source}")))
+            for rule in agent.policy.rules
+        ),
+        *(("secrets", Given(name, source)) for name in agent.secrets),
     ]
