@@ -62,9 +62,14 @@ class RunRow:
     owner: Owner | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it has stopped and waits for nobody."""
+        return self.stop not in (None, "waiting")
+
+    @property
     def is_over(self) -> bool:
-        """Whether it has stopped, waits for nobody, and no process works on it."""
-        return self.stop not in (None, "waiting") and self.owner is None
+        """Whether it has ended, and no process works on it."""
+        return self.has_ended and self.owner is None
 
 
 @dataclass(frozen=True, slots=True)

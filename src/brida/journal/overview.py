@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from brida.core.events import Event, Resumed, Said, Started, Stopped
@@ -39,6 +40,17 @@ def learn(
         note(
             "updated = ?, last_seq = ?, turns = ?, requests = ?, tokens = ?", events[-1].at, last_seq, *counts
         )
+
+
+def as_far_as_they_fold(events: Sequence[Event]) -> State | None:
+    """The state after the longest beginning of ``events`` that makes a run; None where there is none."""
+    if not events or not isinstance(events[0], Started):
+        return None
+    state = State(events[0])
+    with suppress(ValueError, KeyError):
+        for event in events[1:]:
+            state.apply(event)
+    return state
 
 
 def storable(text: str) -> str:

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from brida.core.state import fold
 from brida.core.wording import Say, english
 from brida.errors import Damaged, JournalError, LeaseLost, NewerRecord, RunBusy, UnknownRun
 from brida.journal.base import MessageKind, Owner, Record, RunRow
 from brida.journal.faults import FAULTS, code_of, told
 from brida.journal.filesystem import is_networked
 from brida.journal.lease import Leases, Taken
-from brida.journal.overview import learn, storable
+from brida.journal.overview import as_far_as_they_fold, learn, storable
 from brida.journal.rows import NotAsWritten, TooNew, event_of
 from brida.journal.schema import connect, make_file
 from brida.journal.writer import SqliteWriter
@@ -231,19 +230,12 @@ class SqliteJournal:
 
     def sweep(self, *, before: float) -> list[str]:
         """See :class:`Journal`."""
-
-        def is_old(row: RunRow) -> bool:
-            return row.updated < before and row.stop not in (None, "waiting")
-
         gone = []
-        for old in self.runs():
-            run_id = old.run_id
-            if not is_old(old) or not old.is_over:
-                continue
-            still = partial(self._is_still, run_id, is_old)
-            with suppress(RunBusy, UnknownRun, LeaseLost):
-                if self._remove(run_id, still):
-                    gone.append(run_id)
+        for row in self.runs():
+            if row.is_over and row.updated < before:
+                with suppress(RunBusy, UnknownRun, LeaseLost):
+                    if self._remove(row.run_id, partial(self._is_old, row.run_id, before)):
+                        gone.append(row.run_id)
         with self._told():
             if not self.path.exists():
                 return gone
@@ -252,8 +244,9 @@ class SqliteJournal:
             connection.execute("VACUUM")  # where another process uses the file, the next sweep does it
         return gone
 
-    def _is_still(self, run_id: str, is_old: Callable[[RunRow], bool]) -> bool:
-        return any(is_old(row) for row in self.runs() if row.run_id == run_id)
+    def _is_old(self, run_id: str, before: float) -> bool:
+        rows = [row for row in self.runs() if row.run_id == run_id]
+        return any(row.has_ended and row.updated < before for row in rows)
 
     def rebuild(self) -> None:
         """See :class:`Journal`."""
@@ -269,10 +262,10 @@ class SqliteJournal:
                     records = self._read(connection, run_id)
                 except (Damaged, NewerRecord) as error:
                     records = error.records
-                if records:
-                    events = [record.event for record in records]
+                events = [record.event for record in records]
+                if state := as_far_as_they_fold(events):
                     # That events are missing at the end is known from the table alone.
-                    learn(connection, run_id, events, max(len(events), before.get(run_id, 0)), fold(events))
+                    learn(connection, run_id, events, max(len(events), before.get(run_id, 0)), state)
 
     # -- the file
 
