@@ -18,6 +18,10 @@ NOBODY = tempfile.mkdtemp(prefix="brida-tests-")
 atexit.register(shutil.rmtree, NOBODY, ignore_errors=True)
 
 
+TESTS_JOURNAL = "TESTS_JOURNAL"
+"""The variable that names the journal of the command lines of a test that brings no home of its own."""
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment without credentials, servers, languages or home of whoever runs the tests."""
     kept = {
@@ -27,6 +31,8 @@ def environment(**more: str) -> dict[str, str]:
     }
     kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     kept["HOME"] = NOBODY
+    if "HOME" not in more and TESTS_JOURNAL in kept:
+        kept["BRIDA_JOURNAL"] = kept[TESTS_JOURNAL]
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", **more}
 
 

@@ -60,14 +60,15 @@ def approve_command(say: Catalogue, screen: Screen) -> click.Command:
         if edit is not None and values["all"]:
             raise ConfigurationError(say("--edit is for one call, not for --all"))
         with HeldRun(journal, run, say) as held:
-            for question in held.chosen(call, every=values["all"]):
+            questions = held.chosen(call, every=values["all"])
+            for question in questions:
                 if edit is None:
                     held.allow(question, session=session)
                     screen.line(say("approved: {call}", call=shown(question)))
                 else:
                     changed = held.edited(question, edit, agent)
                     screen.line(say("approved with other arguments: {call}", call=shown(changed)))
-            held.tell_what_follows(screen)
+            held.tell_what_follows(screen, changed=bool(questions))
         return 0
 
     return journal_command(
@@ -100,10 +101,11 @@ def decline_command(say: Catalogue, screen: Screen) -> click.Command:
         from brida.cli.waiting import HeldRun, shown
 
         with HeldRun(journal, run, say) as held:
-            for question in held.chosen(call, every=values["all"]):
+            questions = held.chosen(call, every=values["all"])
+            for question in questions:
                 held.decline(question, reason)
                 screen.line(say("declined: {call}", call=shown(question)))
-            held.tell_what_follows(screen)
+            held.tell_what_follows(screen, changed=bool(questions))
         return 0
 
     return journal_command(

@@ -47,7 +47,7 @@ def _run(given: list[str], screen: Screen) -> int:
     except ResumeRefused as error:
         return _refused(error, given, screen, say)
     except JournalError as error:
-        return _end(_stop_of(error), say("Error: {message}", message=error), given, screen)
+        return _end(_stop_of(error), _words_of(error, say), given, screen)
     except (KeyboardInterrupt, click.Abort):
         return _end(Stop("interrupted"), "", given, screen)
     except Exception as error:
@@ -112,6 +112,13 @@ def _refused(error: ResumeRefused, given: list[str], screen: Screen, say: Catalo
     if "--json" in given:
         screen.json(error.outcome.to_json())
     return error.stop.exit_code
+
+
+def _words_of(error: JournalError, say: Catalogue) -> str:
+    words = say("Error: {message}", message=error)
+    if type(error) is not JournalError:
+        return words
+    return f"{words}; " + say("--journal names another file, --no-journal keeps nothing")
 
 
 def _stop_of(error: JournalError) -> Stop:

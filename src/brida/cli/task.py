@@ -90,11 +90,11 @@ def what_next(outcome: Outcome[Any], agent: Agent, say: Catalogue) -> Iterator[s
         yield say("not all of the run is in the journal: {why}", why=outcome.journal_error.detail["error"])
     if agent.journal is None or outcome.stop.stop_class == "finished":
         return
-    for number, call in enumerate(outcome.questions, 1):
+    for call in outcome.questions:
         arguments = json.dumps(call.arguments, ensure_ascii=False)
-        yield say("{number}. waits for an answer: {call}", number=number, call=f"{call.tool}({arguments})")
+        yield say("{call} waits for an answer", call=f"{call.id}: {call.tool}({arguments})")
     if outcome.questions:
-        yield say("brida approve {run_id} NUMBER, or brida decline {run_id} NUMBER", run_id=outcome.run_id)
+        yield say("brida pending shows how to answer, such as brida approve {run_id}", run_id=outcome.run_id)
     yield say("brida resume {run_id} goes on with this run", run_id=outcome.run_id)
 
 

@@ -97,12 +97,12 @@ def all_waiting(journal: "SqliteJournal") -> Iterator[Waiting]:
 
 
 def waiting_in(state: State) -> list[Waiting]:
-    """What of a run that waits needs a person."""
+    """What of a run that waits needs a person. A call's number is its place in its turn, so it stays."""
     run_id, since = state.started.run_id, state.at
-    found = [Waiting(run_id, since, number, call.question) for number, call in enumerate(state.questions, 1)]
-    found += [
-        Waiting(run_id, since, number, lost_call(call), lost=True)
-        for number, call in enumerate(state.unknown, len(found) + 1)
+    found = [
+        Waiting(run_id, since, number, lost_call(call) if call.unknown else call.question, lost=call.unknown)
+        for number, call in enumerate(state.calls.values(), 1)
+        if call.unknown or call in state.questions
     ]
     return found or [Waiting(run_id, since)]
 
@@ -157,24 +157,23 @@ class HeldRun:
 
     def chosen(self, call: str | None, *, every: bool) -> Sequence[Question]:
         """The questions that are meant; none where they were answered before."""
-        asked = {call.asked.id: call for call in self.state.calls.values() if call.question is not None}
         open_ones = self.state.questions
         if every:
             return [cast("Question", one.question) for one in open_ones]
         meant = self._meant(call, open_ones)
-        if meant is None and call is not None and (call in asked or self._was_answered(call)):
+        if meant is None and call is not None and self._was_answered(call):
             return []
-        if meant is None:
+        if meant is None or meant not in open_ones:
+            if meant is not None and meant.answer is not None:
+                return []
             raise self._no_such(call, open_ones)
         return [cast("Question", meant.question)]
 
     def lost(self, call: str | None) -> Call:
         """The call that is meant, among those of which nobody knows what became."""
-        lost = self.state.unknown
-        numbered = {str(n): one for n, one in enumerate(lost, len(self.state.questions) + 1)}
-        meant = numbered.get(call or "") or self._meant(call, lost)
-        if meant is None:
-            raise self._no_such(call, lost)
+        meant = self._meant(call, self.state.unknown)
+        if meant is None or not meant.unknown:
+            raise self._no_such(call, self.state.unknown)
         return meant
 
     def edited(self, question: Question, text: str, agent: str | None) -> Question:
@@ -191,8 +190,10 @@ class HeldRun:
             question.call_id, question.tool, arguments, call.digest, question.impact, question.rule
         )
 
-    def tell_what_follows(self, screen: Screen) -> None:
-        """Says what still waits, or how the run goes on."""
+    def tell_what_follows(self, screen: Screen, *, changed: bool = True) -> None:
+        """Says what still waits, or how the run goes on. ``changed``: whether anything was answered now."""
+        if not changed:
+            screen.line(self._say("that was answered before: nothing changes"))
         left = [one for one in waiting_in(self.state) if one.question is not None]
         if left:
             words = self._say.plural("{count} call still waits", "{count} calls still wait", len(left))
@@ -200,22 +201,27 @@ class HeldRun:
         else:
             screen.line(self._say("brida resume {run_id} goes on with this run", run_id=self._run_id))
 
-    def _meant(self, call: str | None, calls: Sequence[Call]) -> Call | None:
+    def _meant(self, call: str | None, waiting: Sequence[Call]) -> Call | None:
+        """The call of the turn with this number, or this beginning of its id; the only one that waits."""
         if call is None:
-            return calls[0] if len(calls) == 1 else None
-        if call.isdigit() and 0 < int(call) <= len(calls):
-            return calls[int(call) - 1]
-        found = [one for one in calls if one.asked.id == call] or [
-            one for one in calls if one.asked.id.startswith(call)
+            return waiting[0] if len(waiting) == 1 else None
+        all_calls = tuple(self.state.calls.values())
+        if call.isdigit() and 0 < int(call) <= len(all_calls):
+            return all_calls[int(call) - 1]
+        found = [one for one in all_calls if one.asked.id == call] or [
+            one for one in all_calls if one.asked.id.startswith(call)
         ]
         return found[0] if len(found) == 1 else None
 
     def _was_answered(self, call: str) -> bool:
         return any(isinstance(event, Answered) and event.call_id == call for event in self._events)
 
-    def _no_such(self, call: str | None, calls: Sequence[Call]) -> ConfigurationError:
-        known = ", ".join(f"{n} ({one.runs.tool}, {one.asked.id})" for n, one in enumerate(calls, 1)) or "-"
-        if call is None and calls:
+    def _no_such(self, call: str | None, waiting: Sequence[Call]) -> ConfigurationError:
+        numbers = {one.asked.id: number for number, one in enumerate(self.state.calls.values(), 1)}
+        known = (
+            ", ".join(f"{numbers[one.asked.id]} ({one.runs.tool}, {one.asked.id})" for one in waiting) or "-"
+        )
+        if call is None and waiting:
             return ConfigurationError(self._say("name a call; these wait: {calls}", calls=known))
         return ConfigurationError(
             self._say("no call {call} waits in this run; these do: {calls}", call=call or "", calls=known)
