@@ -258,6 +258,26 @@ def test_a_secret_with_a_mark_in_it_is_hidden_around_the_mark():
     assert mask("canary-one[secret A]canary-two") == "[secret A][secret A][secret A]"
 
 
+@given(before=st.integers(0, 90), after=st.integers(0, 90), size=st.integers(0, 120))
+def test_what_is_cut_next_has_no_secret_before_the_cut(before, after, size):
+    mask = Mask.of({"A_TOKEN": "canary-0123456789"})
+    text = "x" * before + "canary-0123456789" + "y" * after
+    assert "canary" not in mask.beginning(text, size)[:size]
+
+
+def test_what_lies_far_behind_a_cut_is_not_looked_at():
+    mask = Mask.of({"A_TOKEN": "canary-0123456789"})
+    text = "canary-0123456789" + "y" * 1_000_000 + "canary-0123456789"
+    start = mask.beginning(text, 100)
+    assert start == "[secret A_TOKEN]" + text[17:]
+
+
+def test_secrets_that_are_longer_than_their_names_do_not_bring_the_cut_nearer():
+    long = "canary" * 2_000
+    mask = Mask.of({"A_TOKEN": long})
+    assert "canary" not in mask.beginning((long + " ") * 200 + "y", 3_000)[:3_000]
+
+
 def test_a_mask_made_again_gives_the_same_bytes():
     environ = {f"{name}_TOKEN": f"canary-{name}" for name in "abcdef"}
     backwards = dict(reversed(environ.items()))

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, cast
 
@@ -19,6 +19,7 @@ from brida.core.turn import Call
 from brida.core.wording import Say, edited
 from brida.runtime.attention import Attention, Urgency
 from brida.runtime.threads import run_in_daemon_thread
+from brida.texts.masking import Mask
 from brida.tools.context import CallContext, call_context
 from brida.tools.declare import Tool
 from brida.tools.output import describe_error, render, share
@@ -58,7 +59,7 @@ class Found:
 class ToolRunner:
     """Runs calls for one run. ``limit`` is the size a result may have, in bytes of UTF-8.
 
-    ``takes_images``: whether the model can be shown images.
+    ``takes_images``: whether the model can be shown images. ``mask``: takes secrets out of results.
     """
 
     run_id: str
@@ -66,6 +67,7 @@ class ToolRunner:
     attention: Attention
     yes_to: frozenset[str]
     takes_images: bool = False
+    mask: Mask = field(default_factory=lambda: Mask(()))
 
     async def run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
         """Runs the call and gives its result; at most ``tool.timeout`` seconds, or until the deadline."""
@@ -80,7 +82,8 @@ class ToolRunner:
 
     async def _run(self, tool: Tool, call: Call, *, limit: int, seconds_left: float | None) -> CallResult:
         context = self._context(tool, call, limit)
-        work = asyncio.ensure_future(self._work(tool, call, context, limit))
+        with call_context(context):
+            work = asyncio.ensure_future(self._work(tool, call, limit))
         seconds = min(tool.timeout, seconds_left) if seconds_left is not None else tool.timeout
         reason = await self.attention.wait([work], until=Urgency.HARD, seconds=seconds)
         context.cancelled.set()
@@ -103,7 +106,8 @@ class ToolRunner:
         match work.result():
             case Happened(result=result):
                 job = partial(render, result, limit=share(1), say=self.say)
-                return Found("happened", tool.name, cast("str", await call_hook(job)))
+                with call_context(self._context(tool, call, share(1))):
+                    return Found("happened", tool.name, cast("str", await call_hook(job)))
             case DidNotHappen():
                 return Found("did_not_happen", tool.name)
             case _:
@@ -121,20 +125,20 @@ class ToolRunner:
             approved=call.answer is not None or tool.name in self.yes_to,
             basis=None if shown is None else shown.basis,
             takes_images=self.takes_images,
+            mask=self.mask,
         )
 
-    async def _work(self, tool: Tool, call: Call, context: CallContext, limit: int) -> CallResult:
+    async def _work(self, tool: Tool, call: Call, limit: int) -> CallResult:
         try:
-            with call_context(context):
-                arguments = tool.bind(json.loads(call.runs.canonical))  # what the digest is of
-                if tool.is_async:
-                    value = await cast("Awaitable[object]", tool.function(**arguments))
-                    return await self._rendered(tool, value, limit)
-                job = partial(self._in_thread, tool, arguments, limit)
-                value = await run_in_daemon_thread(job, name=f"brida {tool.name}")
-                if isinstance(value, CallResult):
-                    return value
-                return await self._rendered(tool, await cast("Awaitable[object]", value), limit)
+            arguments = tool.bind(json.loads(call.runs.canonical))  # what the digest is of
+            if tool.is_async:
+                value = await cast("Awaitable[object]", tool.function(**arguments))
+                return await self._rendered(tool, value, limit)
+            job = partial(self._in_thread, tool, arguments, limit)
+            value = await run_in_daemon_thread(job, name=f"brida {tool.name}")
+            if isinstance(value, CallResult):
+                return value
+            return await self._rendered(tool, await cast("Awaitable[object]", value), limit)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

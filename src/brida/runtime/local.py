@@ -117,7 +117,7 @@ class LocalRun(Generic[T]):
             self._state = fold(begins)
         self._not_before = self._state.at
         images = bool(getattr(work.model, "takes_images", False))
-        self._runner = ToolRunner(self.id, work.env.say, self._attention, work.env.yes_to, images)
+        self._runner = ToolRunner(self.id, work.env.say, self._attention, work.env.yes_to, images, work.mask)
         self._questions = Questions(work.approve, work.tools, work.env.say, self._now)
         self._task = self._loop.create_task(self._drive(), name=f"brida run {self.id}")
 

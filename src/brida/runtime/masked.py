@@ -2,7 +2,18 @@
 
 from dataclasses import replace
 
-from brida.core.events import Answered, CallFinished, Event, Fault, Lost, Reconciled, Said, StopRequested
+from brida.core.events import (
+    Answered,
+    CallFinished,
+    Checked,
+    Decided,
+    Event,
+    Fault,
+    Lost,
+    Reconciled,
+    Said,
+    StopRequested,
+)
 from brida.core.stops import Stop
 from brida.texts.masking import Mask
 
@@ -10,7 +21,7 @@ from brida.texts.masking import Mask
 def masked(event: Event, mask: Mask) -> Event:
     """The event without secrets in what came from outside; what came from the model stays as it was."""
     match event:
-        case Said():
+        case Said() | Decided() | Checked():
             return _changed(event, text=mask(event.text))
         case CallFinished():
             content = event.content

@@ -42,6 +42,7 @@ _IN_ADDRESSES: Final = (
     re.compile(r"://[^\s:/?#@]*:(?!\d{1,5}[/?#])([^\s@]+)@"),  # a password with / that nobody quoted
     re.compile(rf"://([^\s:/?#@]{{{TOKEN_ALONE},}})@"),
 )
+_FURTHER: Final = 1 << 18
 _CHUNK: Final = re.compile(r"[^\s-]\S{23,}")
 _UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
@@ -57,7 +58,7 @@ class Mask:
     The values leave it by no road: not by ``repr``, nor by ``pickle``, which it refuses.
     """
 
-    __slots__ = ("_marks", "_names", "_secrets", "names")
+    __slots__ = ("_longest", "_marks", "_names", "_secrets", "names")
 
     def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
         """``secrets``: the name and the value of each; a name may have several values."""
@@ -71,6 +72,7 @@ class Mask:
                 for part in self._between_marks(form):
                     self._names.setdefault(part, name)
         forms = sorted(self._names, key=lambda form: (-len(form), form))
+        self._longest = len(forms[0]) if forms else 0
         self._secrets = re.compile(_any_of(forms)) if forms else None
 
     @classmethod
@@ -89,6 +91,18 @@ class Mask:
         pieces = self._marks.split(text)  # every other one is a mark, which stays
         pieces[::2] = [self._secrets.sub(self._replace, piece) for piece in pieces[::2]]
         return "".join(pieces)
+
+    def beginning(self, text: str, size: int) -> str:
+        """The text without secrets in what can be among its first ``size`` characters.
+
+        For what is cut to that size next: a secret is whole before the cut alone, and what lies far behind
+        it need not be looked at.
+        """
+        end = size + _FURTHER
+        if len(text) <= end:
+            return self(text)
+        start = self(text[:end])
+        return start + text[end:] if len(start) >= size + self._longest else self(text)
 
     def blocks(self, content: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
         """Blocks of a tool's result with their texts masked; the data of an image stays as it is."""
@@ -170,8 +184,8 @@ def _forms(value: str) -> set[str]:
         plain |= {chunk[0] for chunk in _CHUNK.finditer(value)}
     forms = set(plain)
     for text in plain:
-        forms |= {_UNSENDABLE.sub("\ufffd", text), repr(text)[1:-1]}
-        forms |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+        once = {_UNSENDABLE.sub("\ufffd", text), repr(text)[1:-1], *_in_json(text)}
+        forms |= once | {twice for form in once for twice in _in_json(form)}
         data = text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "replace")
         forms |= set(_quoted(data))
         forms |= {coded for coded in _in_base64(data) if len(coded) >= SHORTEST}
@@ -181,6 +195,11 @@ def _forms(value: str) -> set[str]:
 def _is_escaped(text: str) -> bool:
     """Whether the half surrogate pairs of the text stand for bytes that were no UTF-8."""
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
+
+
+def _in_json(text: str) -> Iterator[str]:
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _quoted(data: bytes) -> Iterator[str]:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from brida.core.wording import Say, english
+from brida.texts.masking import Mask
 from brida.tools.reconcile import idempotency_key
 
 
@@ -23,7 +24,8 @@ class CallContext:
     ``result_limit`` is the number of bytes that its result may have before it is cut; None where nobody
     said. ``approved``: a person said yes to this very call, or to the tool in advance. ``basis``: what the
     change that was approved would replace, as :class:`brida.tools.change.Change` has it; None where no
-    approval was bound to anything. ``takes_images``: the model can be shown images.
+    approval was bound to anything. ``takes_images``: the model can be shown images. ``mask``: takes
+    secrets out of texts, as the run does with every result.
     """
 
     call_id: str
@@ -35,6 +37,7 @@ class CallContext:
     approved: bool = False
     basis: str | None = None
     takes_images: bool = False
+    mask: Mask = field(default_factory=lambda: Mask(()), compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -65,6 +68,12 @@ def say_of_call() -> Say:
     """What translates for the current call; English outside one."""
     call = running_call()
     return english if call is None else call.say
+
+
+def without_secrets(text: str, size: int) -> str:
+    """A text that is cut to ``size`` next, without secrets: of one that was cut in two, a half would stay."""
+    call = running_call()
+    return text if call is None else call.mask.beginning(text, size)
 
 
 @contextmanager

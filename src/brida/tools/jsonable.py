@@ -30,6 +30,7 @@ from itertools import islice
 from typing import TypeAlias, cast
 
 from brida.core.wording import Say
+from brida.tools.context import without_secrets
 from brida.tools.image import Image
 from brida.tools.text import binary_note, clean, error_text, size_of, text_of, type_name
 
@@ -250,6 +251,7 @@ class Writer:
             yield item
 
     def _string(self, text: str) -> None:
+        text = without_secrets(text, self._room + 1)
         self._put(json.dumps(clean(text[: self._room + 1]), ensure_ascii=False))
 
     def _put(self, text: str) -> None:

@@ -4,6 +4,7 @@ import codecs
 import re
 
 from brida.core.wording import Say
+from brida.tools.context import without_secrets
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 # Anything but white space, controls and characters without a shape. NUL and half surrogate pairs are
@@ -14,6 +15,7 @@ _VISIBLE = re.compile(
 )
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 _CHUNK = 1 << 20
+_ERROR_LENGTH = 4_096
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -86,6 +88,7 @@ def cut(text: str, limit: int, say: Say, *, more: bool = False) -> str:
 
     ``more``: it is the beginning of something longer, whose size nobody knows.
     """
+    text = without_secrets(text, limit)
     total = 0 if more else size_of(text)
     if not more and total <= limit:
         return clean(text)
@@ -129,7 +132,7 @@ def type_name(value: object) -> str:
 
 def error_text(error: BaseException) -> str:
     """``ValueError: what it says``; the type alone where it says nothing."""
-    message = text_of(error)
+    message = without_secrets(text_of(error) or "", _ERROR_LENGTH)
     return f"{type_name(error)}: {message}" if message and is_visible(message) else type_name(error)
 
 
