@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sqlite3
+import sys
 import time
 from contextlib import closing
 
@@ -257,6 +258,13 @@ def test_two_processes_that_write_to_runs_of_their_own_lose_nothing(journal, pat
         assert events_of(journal, run_id)[2:] == waits(200)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
+def test_a_lock_is_held_until_the_name_of_its_file_is_gone(path):
+    with Child(path) as child:
+        child.ask("begin", "run-1")
+        assert child.ask("release_watched") == [["run-1.1", True]]
+
+
 def test_a_lock_whose_file_comes_and_goes_is_held_by_one_process_alone(path, tmp_path):
     children = [Child(path) for _ in range(3)]
     try:
@@ -269,9 +277,11 @@ def test_a_lock_whose_file_comes_and_goes_is_held_by_one_process_alone(path, tmp
 
 
 def test_processes_may_make_the_journal_at_the_same_moment(tmp_path):
-    paths = [tmp_path / f"journal-{number}.db" for number in range(30)]
+    paths = [tmp_path / f"journal-{number}.db" for number in range(100)]
     children = [Child(tmp_path / "unused.db") for _ in range(4)]
     try:
+        for child in children:
+            child.ask("begin_in", str(tmp_path / "first.db"), f"run-{child.pid}")  # all are there now
         for path in paths:
             for number, child in enumerate(children):
                 child.tell("begin_in", str(path), f"run-{number}")

@@ -135,12 +135,15 @@ class _Program:
         self._writer.release()
 
     def fork(self, seconds: float) -> int:
-        """A child that lives on, as one that a tool forked would."""
+        """A child that lives on, as one that a tool forked would; it is there when this returns."""
+        there, tell = os.pipe()
         child = os.fork()
         if child == 0:
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            os.write(tell, b".")
             signal.alarm(int(seconds))
             signal.pause()
+        os.read(there, 1)
         return child
 
     def spawn(self, seconds: float) -> int:
@@ -162,6 +165,28 @@ class _Program:
             writer.release()
             done += 1
         return busy
+
+    def release_watched(self) -> list[tuple[str, bool]]:
+        """Releases the run: each file that is removed, and whether its lock was held at that moment."""
+        import fcntl
+
+        removed: list[tuple[str, bool]] = []
+
+        def watch(event: str, arguments: Any) -> None:
+            if event != "os.remove":
+                return
+            descriptor = os.open(arguments[0], os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = False
+            except BlockingIOError:
+                held = True
+            os.close(descriptor)
+            removed.append((os.path.basename(arguments[0]), held))
+
+        sys.addaudithook(watch)
+        self._writer.release()
+        return removed
 
     def exclude(self, directory: str, times: int) -> list[int]:
         """Takes and gives up one lock so many times: how often it had it, and how often not alone."""
