@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from brida.agent import Agent as Agent
     from brida.approval.answers import Answer as Answer
+    from brida.approval.answers import WhatHappened as WhatHappened
     from brida.core.events import Fault as Fault
     from brida.core.events import Question as Question
     from brida.core.events import Reply as Reply
@@ -15,15 +16,12 @@ if TYPE_CHECKING:
     from brida.core.stops import Stop as Stop
     from brida.core.usage import Usage as Usage
     from brida.core.valves import Limits as Limits
-    from brida.errors import (
-        BridaError as BridaError,
-    )
-    from brida.errors import (
-        ConfigurationError as ConfigurationError,
-    )
-    from brida.errors import (
-        ModelFault as ModelFault,
-    )
+    from brida.errors import BridaError as BridaError
+    from brida.errors import ConfigurationError as ConfigurationError
+    from brida.errors import JournalError as JournalError
+    from brida.errors import ModelFault as ModelFault
+    from brida.errors import ResumeRefused as ResumeRefused
+    from brida.errors import RunBusy as RunBusy
     from brida.models.anthropic import AnthropicModel as AnthropicModel
     from brida.models.base import Delta as Delta
     from brida.models.base import Model as Model
@@ -39,6 +37,9 @@ if TYPE_CHECKING:
     from brida.tools.image import Image as Image
     from brida.tools.output import ToolError as ToolError
     from brida.tools.process import run_process as run_process
+    from brida.tools.reconcile import DID_NOT_HAPPEN as DID_NOT_HAPPEN
+    from brida.tools.reconcile import Happened as Happened
+    from brida.tools.reconcile import PastCall as PastCall
 
 _HOMES = {
     "Agent": "brida.agent",
@@ -47,24 +48,31 @@ _HOMES = {
     "BridaError": "brida.errors",
     "Change": "brida.tools.change",
     "ConfigurationError": "brida.errors",
+    "DID_NOT_HAPPEN": "brida.tools.reconcile",
     "Delta": "brida.models.base",
     "EmbeddedModel": "brida.models.embedded",
     "Fault": "brida.core.events",
+    "Happened": "brida.tools.reconcile",
     "Image": "brida.tools.image",
+    "JournalError": "brida.errors",
     "Limits": "brida.core.valves",
     "Model": "brida.models.base",
     "ModelFault": "brida.errors",
     "Outcome": "brida.runtime.outcome",
+    "PastCall": "brida.tools.reconcile",
     "Policy": "brida.core.policy",
     "Question": "brida.core.events",
     "Reply": "brida.core.events",
+    "ResumeRefused": "brida.errors",
     "Rule": "brida.core.policy",
+    "RunBusy": "brida.errors",
     "ScriptedModel": "brida.models.scripted",
     "State": "brida.core.state",
     "Stop": "brida.core.stops",
     "Tool": "brida.tools",
     "ToolError": "brida.tools",
     "Usage": "brida.core.usage",
+    "WhatHappened": "brida.approval.answers",
     "current_call": "brida.tools",
     "reply": "brida.models.scripted",
     "run_process": "brida.tools",
