@@ -203,6 +203,17 @@ def test_a_file_that_may_not_grow_keeps_whole_appends_alone(journal, path):
     assert len(journal.read("run-1")) == kept + 3
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+@pytest.mark.parametrize("size", [0, 2_000, 9_000])
+def test_a_journal_that_cannot_be_made_for_want_of_room_can_be_made_later(journal, path, size):
+    with Child(path) as child:
+        child.ask("limit_files", size)
+        assert child.ask("begin", "run-1")[0] == "JournalError"
+    begun(journal)
+    assert events_of(journal) == beginning()
+    assert [row.run_id for row in journal.runs()] == ["run-1"]
+
+
 FULL_DISK = """
 import sys
 from pathlib import Path
