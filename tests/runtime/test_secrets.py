@@ -21,8 +21,9 @@ from pydantic import AfterValidator
 from brida import Answer, ToolError, reply, run_process, tool, tool_use
 from brida.core.events import Said, encode_event
 from brida.journal.sqlite import SqliteJournal
+from brida.tools.builtin import builtin_tools
 from brida.tools.output import RESULT_LIMIT
-from support.agents import check, make
+from support.agents import check, make, results
 from support.process import brida
 from support.script import asks, says
 from support.script import tool_use as call
@@ -132,7 +133,7 @@ def left_behind(folder: Path) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"], ["--quiet"], ["--lang", "es"]])
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--quiet"]])
 def test_no_secret_leaves_a_run_of_the_command_line(project, tmp_path, flags):
     task = f"Log in with {TOKEN}, {PASSWORD} and {PIN} at {ENVIRONMENT['DATABASE_URL']}"
     replies = [asks(*(call(f"t{at}", name) for at, name in enumerate(TOOLS))), says("Done.")]
@@ -149,17 +150,17 @@ def test_no_secret_leaves_a_run_of_the_command_line(project, tmp_path, flags):
         bodies = [request.raw for request in server.requests]
     assert ran.code == 0, ran.err
     assert len(bodies) == 2
-    shown = [brida(*words, "--journal", journal, cwd=project, env=home) for words in LOOKS]
-    assert [look.code for look in shown] == [0] * len(LOOKS), shown
+    looks = () if flags else LOOKS
+    shown = [brida(*words, "--journal", journal, cwd=project, env=home) for words in looks]
+    assert [look.code for look in shown] == [0] * len(looks), shown
     assert found_in(*bodies) == []
     assert found_in(ran.out, ran.err) == []
     assert found_in(*left_behind(tmp_path)) == []
     assert found_in(*(text for look in shown for text in (look.out, look.err))) == []
-    results = json.loads(bodies[1])["messages"][2]["content"]
-    assert [block["tool_use_id"] for block in results] == [f"t{at}" for at in range(len(TOOLS))]
-    for block in results[:-1]:
-        assert "[secret SERVICE_TOKEN]" in str(block["content"]), block
-    assert set(ENVIRONMENT).isdisjoint(json.loads(results[-1]["content"]))
+    heard = results(json.loads(bodies[1])["messages"][2])
+    assert [call_id for call_id, _, _ in heard] == [f"t{at}" for at in range(len(TOOLS))]
+    assert [call_id for call_id, content, _ in heard[:-1] if "[secret SERVICE_TOKEN]" not in content] == []
+    assert set(ENVIRONMENT).isdisjoint(json.loads(heard[-1][1]))
 
 
 LOOKS = (
@@ -244,7 +245,7 @@ def test_no_part_of_a_secret_is_left_where_a_result_or_an_error_is_cut(limit):
         raise ValueError("x" * before + KEY)
 
     tools = (text, fail, bug, value, broken)
-    for before in range(limit - 90, limit, 7):
+    for before in range(limit - 90, limit, 11):
         calls = [tool_use(one.name, one.name, {"before": before}) for one in tools]
         agent, _ = make([*(reply(one) for one in calls), reply("done")], *tools)
         outcome = agent.run_sync("go")
@@ -319,3 +320,39 @@ def test_a_run_that_is_resumed_sends_the_same_bytes(tmp_path):
     assert after[: len(before)] == before
     assert after[-1]["content"][-1]["text"] == "and [secret CUSTOMER]"
     assert found_in(*left_behind(tmp_path)) == []
+
+
+@pytest.mark.usefixtures("_canary")
+def test_pages_of_a_file_show_no_half_of_a_secret(tmp_path):
+    (tmp_path / "notes.txt").write_text("ñ" * 50 + KEY + "\n" + "y" * 50 + "\n")
+    read_file = builtin_tools(tmp_path)["read_file"]
+    for edge in range(45, 50 + len(KEY) + 4):
+        pages = [{"path": "notes.txt", "limit": edge}, {"path": "notes.txt", "offset": edge}]
+        calls = [tool_use(f"t{at}", "read_file", page) for at, page in enumerate(pages)]
+        agent, _ = make([reply(*calls), reply("done")], read_file)
+        first, second = (content for _, content, _ in results(agent.run_sync("go").messages[2]))
+        assert found_in(first, second) == []
+        first = first.partition("\n[")[0]
+        if 50 < edge < 50 + len(KEY):
+            assert first + second == "ñ" * 50 + "*" * len(KEY) + "\n" + "y" * 50 + "\n"
+
+
+@pytest.mark.usefixtures("_canary")
+def test_a_page_between_the_ends_of_a_secret_shows_nothing_of_it(tmp_path):
+    (tmp_path / "notes.txt").write_text(KEY)
+    read_file = builtin_tools(tmp_path)["read_file"]
+    call_ = tool_use("t", "read_file", {"path": "notes.txt", "offset": 5, "limit": 12})
+    agent, _ = make([reply(call_), reply("done")], read_file)
+    ((_, result, _),) = results(agent.run_sync("go").messages[2])
+    assert result.startswith("*" * 12 + "\n[12 characters shown")
+
+
+@pytest.mark.usefixtures("_canary")
+def test_what_a_search_shows_of_a_long_line_is_no_half_of_a_secret(tmp_path):
+    find = builtin_tools(tmp_path)["search_text"]
+    for gap in range(1, 40, 3):  # both ends of what is shown are somewhere in a secret, or beside one
+        (tmp_path / "long.txt").write_text(f"{KEY} " * 40 + "é" * gap + "needle" + "é" * gap + f" {KEY}" * 40)
+        agent, _ = make([reply(tool_use("t", "search_text", {"text": "needle"})), reply("done")], find)
+        ((_, result, _),) = results(agent.run_sync("go").messages[2])
+        assert "needle" in result
+        assert found_in(result) == []

@@ -278,6 +278,13 @@ def test_secrets_that_are_longer_than_their_names_do_not_bring_the_cut_nearer():
     assert "canary" not in mask.beginning((long + " ") * 200 + "y", 3_000)[:3_000]
 
 
+def test_it_says_where_secrets_are():
+    mask = Mask.of({"A_TOKEN": "canary-1", "B_TOKEN": "canary-12345"})
+    assert mask.spans("canary-1 and canary-12345") == [(0, 8), (13, 25)]
+    assert Mask.of({}).spans("canary-1") == []
+    assert mask.longest >= len("canary-12345")
+
+
 def test_a_mask_made_again_gives_the_same_bytes():
     environ = {f"{name}_TOKEN": f"canary-{name}" for name in "abcdef"}
     backwards = dict(reversed(environ.items()))

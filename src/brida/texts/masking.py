@@ -58,7 +58,7 @@ class Mask:
     The values leave it by no road: not by ``repr``, nor by ``pickle``, which it refuses.
     """
 
-    __slots__ = ("_longest", "_marks", "_names", "_secrets", "names")
+    __slots__ = ("_marks", "_names", "_secrets", "longest", "names")
 
     def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
         """``secrets``: the name and the value of each; a name may have several values."""
@@ -72,7 +72,7 @@ class Mask:
                 for part in self._between_marks(form):
                     self._names.setdefault(part, name)
         forms = sorted(self._names, key=lambda form: (-len(form), form))
-        self._longest = len(forms[0]) if forms else 0
+        self.longest = len(forms[0]) if forms else 0
         self._secrets = re.compile(_any_of(forms)) if forms else None
 
     @classmethod
@@ -102,7 +102,11 @@ class Mask:
         if len(text) <= end:
             return self(text)
         start = self(text[:end])
-        return start + text[end:] if len(start) >= size + self._longest else self(text)
+        return start + text[end:] if len(start) >= size + self.longest else self(text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets begin and end in the text. None is longer than :attr:`longest`, in characters."""
+        return [] if self._secrets is None else [found.span() for found in self._secrets.finditer(text)]
 
     def blocks(self, content: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
         """Blocks of a tool's result with their texts masked; the data of an image stays as it is."""

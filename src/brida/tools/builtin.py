@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, cast
 
 from brida.core.wording import Say
 from brida.tools.change import Change
-from brida.tools.context import running_call, say_of_call
+from brida.tools.context import around_a_page, running_call, say_of_call, without_halves
 from brida.tools.declare import AsksAnyway, Tool, tool
 from brida.tools.difference import change_of_file
 from brida.tools.image import IMAGE_LIMIT, Image
@@ -143,15 +143,17 @@ def read_text(root: Path, path: str, offset: int, limit: int) -> str | Image:
             return say("(the file {path} is empty)", path=shown(path))
         if is_binary(start):
             return _binary(start, file, path, say)
-        pieces = _decoded(start, file, say)
-        skipped, rest = _skip(pieces, offset)
-        if skipped < offset or (offset and not rest):
-            return say(
-                "(the file {path} has no more than {length:,} characters)", path=shown(path), length=skipped
-            )
-        while len(rest) <= limit and (piece := next(pieces, "")):
+        pieces, around = _decoded(start, file, say), around_a_page()
+        before = min(offset, around)
+        skipped, rest = _skip(pieces, offset - before)
+        while len(rest) <= before + limit + around and (piece := next(pieces, "")):
             rest += piece
-    return _page(rest, offset, limit, say)
+        length = skipped + len(rest)
+        if offset and length <= offset:
+            return say(
+                "(the file {path} has no more than {length:,} characters)", path=shown(path), length=length
+            )
+    return _page(rest[:before], rest[before:], offset, limit, say)
 
 
 def _binary(start: bytes, file: BinaryIO, path: str, say: Say) -> str | Image:
@@ -180,7 +182,7 @@ def _binary(start: bytes, file: BinaryIO, path: str, say: Say) -> str | Image:
     )
 
 
-def _page(text: str, offset: int, limit: int, say: Say) -> str:
+def _page(before: str, text: str, offset: int, limit: int, say: Say) -> str:
     """The first ``limit`` characters of ``text``, which begins at ``offset``; fewer where they do not fit."""
     call = running_call()
     room = (call.result_limit if call and call.result_limit else RESULT_LIMIT) - _NOTES
@@ -190,6 +192,7 @@ def _page(text: str, offset: int, limit: int, say: Say) -> str:
         taken = min(limit, len(text))
     else:
         taken = len(page)
+        page = without_halves(clean(before), page, clean(text[taken : taken + around_a_page()]))
     notes = []
     if any("\udc80" <= character <= "\udcff" for character in text[:taken]):
         notes.append(say("[some bytes are not UTF-8 and are shown as {mark}]", mark="\ufffd"))

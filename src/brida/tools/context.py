@@ -76,6 +76,26 @@ def without_secrets(text: str, size: int) -> str:
     return text if call is None else call.mask.beginning(text, size)
 
 
+def around_a_page() -> int:
+    """The characters before and after a page that :func:`without_halves` wants to see."""
+    call = running_call()
+    return 0 if call is None else call.mask.longest
+
+
+def without_halves(before: str, page: str, after: str) -> str:
+    """A page of a longer text, with stars for what it would show of a secret that its edges cut in two.
+
+    A secret that is whole stays: it is taken out as in every result.
+    """
+    call = running_call()
+    start, end = len(before), len(before) + len(page)
+    for first, last in () if call is None else call.mask.spans(before + page + after):
+        if first < start < last or first < end < last:
+            low, high = max(first, start) - start, min(last, end) - start
+            page = page[:low] + "*" * (high - low) + page[high:]
+    return page
+
+
 @contextmanager
 def call_context(call: CallContext) -> Iterator[CallContext]:
     """Makes ``call`` the current one for the block, and puts back what was there, however it ends."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol
 
 from brida.core.wording import Say
-from brida.tools.context import running_call
+from brida.tools.context import around_a_page, running_call, without_halves
 from brida.tools.output import ToolError
 from brida.tools.scan import Entry, Scan
 from brida.tools.text import is_binary, short, visible
@@ -123,6 +123,10 @@ def _around(block: bytes, begin: int, end: int, at: int) -> str:
         while first < last < end and block[last] & 0xC0 == 0x80:
             last -= 1
     text = block[first:last].decode("utf-8", "replace")
+    if last - first < end - begin:
+        room = 4 * around_a_page()  # bytes of so many characters
+        before = block[max(begin, first - room) : first].decode("utf-8", "replace")
+        text = without_halves(before, text, block[last : min(end, last + room)].decode("utf-8", "replace"))
     text = "\t".join(map(visible, text.split("\t")))
     return ("…" if first > begin else "") + text + ("…" if last < end else "")
 
