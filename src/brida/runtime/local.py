@@ -332,7 +332,7 @@ class LocalRun(Generic[T]):
         if isinstance(said, Reconciled):
             self._record(said)
         elif not self._attention.urgency and self._cause is None:
-            self._request_stop(Stop("stopped"))
+            self._request_stop(Stop("stopped", {"reason": "a person"}))
 
     async def _execute(self, step: Execute) -> None:
         limit = share(len(self._state.calls))
@@ -392,7 +392,7 @@ class LocalRun(Generic[T]):
             self._record(Said(self._now(), self._heard.popleft(), steering=True))
         for message in self._keeper.messages():
             if message.kind == "stop":
-                stop = Stop("stopped", {"by": clean(message.by)})
+                stop = Stop("stopped", {"reason": clean(message.by)})
                 self._record(StopRequested(self._now(), stop), taken=(message.id,))
             elif self._state.stop is None:
                 self._record(Said(self._now(), clean(message.text), steering=True), taken=(message.id,))

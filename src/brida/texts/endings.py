@@ -39,6 +39,8 @@ ENDINGS: Final[Mapping[str, str]] = {
     "configuration_error": N_("a setting or a hook is wrong: {error}"),
     "internal_error": N_("a bug in brida: {error}; run again with --debug to see where"),
     "waiting": N_("waiting for a person"),
+    "journal_error": N_("the run could not be recorded: {error}"),
+    "definition_changed": N_("the definition of the agent has changed since the run began; nothing was done"),
 }
 """What a person reads of each kind of stop. A fact that the stop lacks is shown as ``?``."""
 
