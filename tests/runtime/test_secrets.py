@@ -163,6 +163,27 @@ def test_no_secret_leaves_a_run_of_the_command_line(project, tmp_path, flags):
     assert set(ENVIRONMENT).isdisjoint(json.loads(heard[-1][1]))
 
 
+def test_no_secret_comes_with_a_message_or_an_answer_from_another_terminal(project, tmp_path):
+    home = {**ENVIRONMENT, "HOME": str(tmp_path / "home")}
+    (tmp_path / "home").mkdir()
+    (project / "acts.py").write_text("from brida import tool\n\n\n@tool\ndef act() -> str:\n    return 'x'\n")
+    at_journal = ("--journal", str(tmp_path / "home" / "runs.db"))
+    with Server([asks(call("t", "act")), says("Done.")]) as server:
+        ways = ("--base-url", server.base_url, "--model", "test-model", "--tools", "none")
+        flags = (*ways, "--tools", "acts:act", "--secret", "CUSTOMER", "--park", *at_journal)
+        parked = brida("run", "go", *flags, cwd=project, env=home)
+        assert parked.code == 6, parked.err
+        steered = brida("steer", "-", f"the pin is {PIN}", *at_journal, cwd=project, env=home)
+        assert found_in(*left_behind(tmp_path)) == []
+        why = ("--reason", f"log in with {PIN} and {TOKEN}")
+        declined = brida("decline", "-", "1", *why, *at_journal, cwd=project, env=home)
+        resumed = brida("resume", "-", *at_journal, cwd=project, env=home)
+        bodies = [request.raw for request in server.requests]
+    assert (steered.code, declined.code, resumed.code) == (0, 0, 0), declined.err + resumed.err
+    assert b"log in with [secret CUSTOMER] and [secret SERVICE_TOKEN]" in bodies[1]
+    assert found_in(*bodies, *left_behind(tmp_path), declined.out, declined.err, resumed.err) == []
+
+
 LOOKS = (
     ("runs",),
     ("show", "-"),

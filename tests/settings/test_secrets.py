@@ -8,7 +8,7 @@ from brida import Agent, ScriptedModel
 from brida.settings.build import Builder
 from brida.settings.coded import rules_of
 from brida.settings.merge import Effective, Layers, Project, merged
-from brida.settings.record import record_of, recorded
+from brida.settings.record import record_of, recorded, secrets_of
 from brida.settings.values import Source
 from brida.settings.variables import read_variables
 from brida.texts.catalogue import ENGLISH
@@ -69,3 +69,11 @@ def test_a_resumed_run_has_what_was_declared_when_it_began(tmp_path):
     effective = declared(tmp_path)
     kept = recorded(record_of(AGENT, effective, tmp_path, None), ENGLISH)
     assert kept.effective.secrets == effective.secrets
+
+
+def test_the_record_of_a_run_names_what_its_agent_holds_secret(tmp_path):
+    made = Builder(declared(tmp_path), tmp_path, ENGLISH, lambda _: None, AGENT).arguments()
+    agent = AGENT.replaced(secrets=made["secrets"])
+    record = record_of(agent, declared(tmp_path), tmp_path, None)
+    assert secrets_of(record) == agent.secrets
+    assert secrets_of(None) == secrets_of({}) == secrets_of({"secrets": 3}) == ()

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import get_completion_class
 
-from brida.cli.journal_option import journal_command, run_argument
+from brida.cli.journal_option import events_of, journal_command, run_argument
 from brida.cli.screen import Screen
+from brida.core.state import fold
 from brida.errors import ConfigurationError
+from brida.settings.record import secrets_of
 from brida.texts.catalogue import Catalogue
 from brida.texts.masking import Mask
 from brida.tools.text import clean
@@ -26,7 +28,8 @@ def steer_command(say: Catalogue, screen: Screen) -> click.Command:
         if not text.strip():
             raise ConfigurationError(say("the message is blank: say what to do"))
         run_id = journal.find(run)
-        journal.post(run_id, "steer", Mask.of(os.environ)(clean(text)), BY)
+        mask = Mask.of(os.environ, secrets_of(fold(events_of(journal, run_id)).started.settings))
+        journal.post(run_id, "steer", mask(clean(text)), BY)
         if _works(journal, run_id):
             screen.line(say("the model reads it after the current turn"))
         else:

@@ -17,6 +17,7 @@ from brida.core.turn import Call
 from brida.errors import ConfigurationError
 from brida.runtime.masked import masked
 from brida.runtime.questions import answered, lost_call
+from brida.settings.record import secrets_of
 from brida.texts.catalogue import Catalogue
 from brida.texts.masking import Mask
 from brida.texts.terminal import escape
@@ -113,13 +114,13 @@ class HeldRun:
     def __init__(self, journal: "SqliteJournal", run: str, say: Catalogue) -> None:
         self._journal, self._say = journal, say
         self._run_id = journal.find(run)
-        self._mask = Mask.of(os.environ)
 
     def __enter__(self) -> "HeldRun":
         self._writer = self._journal.hold(self._run_id)
         try:
             self._events = events_of(self._journal, self._run_id)
             self.state = fold(self._events)
+            self._mask = Mask.of(os.environ, secrets_of(self.state.started.settings))
         except BaseException:
             self._writer.release()
             raise

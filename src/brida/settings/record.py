@@ -70,10 +70,20 @@ def record_of(agent: "Agent", effective: Effective, root: Path, reference: str |
         "root": str(root),
         "agent": reference,
         "yes_to": sorted(agent.yes_to),
+        "secrets": list(agent.secrets),
         "system": agent.system,
         "values": values,
         "rules": rules,
     }
+
+
+def secrets_of(record: Mapping[str, object] | None) -> tuple[str, ...]:
+    """The variables that a run's record declares secret, those of its code among them; () without one.
+
+    For whoever writes into the run without making its agent.
+    """
+    names = [] if record is None else record.get("secrets")
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def recorded(record: Mapping[str, object], say: Say) -> Recorded:
