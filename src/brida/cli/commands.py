@@ -33,7 +33,7 @@ class DefaultToRun(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts ``run`` in front of what is no command, unless it looks like a command misspelled."""
-        if not args or (args[0] not in self.commands and args[0] not in NOT_A_TASK):
+        if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, *NOT_A_TASK)):
             self._check_words(ctx, args)
             args = ["run", *args]
         return super().parse_args(ctx, args)
