@@ -34,6 +34,7 @@ from brida.core.events import (
     TurnStarted,
     Waited,
 )
+from brida.core.request import Request
 from brida.core.run import Ask, Done, Execute, Send, Wait, next_step
 from brida.core.state import State
 from brida.core.stops import Stop
@@ -146,6 +147,11 @@ ENDS = {
 
 VALVES = {"max_turns", "max_requests", "max_calls", "max_pauses", "token_budget", "deadline", "no_progress"}
 ALL_STOPS = {*ENDS.values(), *VALVES, "truncated"}
+
+
+def digest_of(messages: bytes) -> str:
+    return hashlib.sha256(messages[1:-1]).hexdigest()
+
 
 # --- one run, with books of its own ---------------------------------------------------------------------
 
@@ -264,7 +270,7 @@ class Walk:
         assert self.malformed <= 1
         assert self.now < DEADLINE
         assert request.max_tokens == sent.max_tokens == self.max_tokens
-        assert sent.digest == hashlib.sha256(request.messages[1:-1]).hexdigest()
+        assert sent.digest == Request.digest(request.head, request.max_tokens, digest_of(request.messages))
         self.check_messages(request.messages)
         if not self.length:
             assert problems(json.loads(request.body(stream=False))) == []

@@ -8,7 +8,7 @@ checked on the way; a test that uses a :class:`Simulation` need not ask for it.
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from brida.core.decisions import Env
 from brida.core.events import (
@@ -38,7 +38,7 @@ from brida.core.request import Request
 from brida.core.run import Ask, Done, Execute, FindOut, Send, Step, Wait, next_step
 from brida.core.state import State, fold
 from brida.core.stops import Stop
-from brida.core.turn import Call
+from brida.core.turn import Call, Phase
 from brida.core.usage import Usage, read_partial_usage, read_usage
 from brida.core.valves import Gates, Limits
 from support.validator import PrefixValidator
@@ -138,12 +138,48 @@ class Simulation:
         self, replies: Iterable[Reply | Fault] | Model, text: str = "and then?", **resumed: Any
     ) -> Stop:
         """Goes on with a text where the run has stopped."""
+        return self.resume(replies, text, **resumed)
+
+    def resume(
+        self, replies: Iterable[Reply | Fault] | Model = (), text: str | None = None, **resumed: Any
+    ) -> Stop:
+        """Goes on where the run has stopped, or where its process died."""
         script = iter(replies) if not callable(replies) else None
         model: Model = replies if callable(replies) else lambda body: next(script)  # type: ignore[arg-type]
-        if not self.state.history.takes_text:
-            self._validator = PrefixValidator()  # a paused turn is left out, the one exception to append-only
-        self.learn(Resumed(0.0, **{"afresh": True, **resumed}), Said(0.0, text))
+        self.wake(text, **resumed)
         return self._carry_on(model)
+
+    def wake(self, text: str | None = None, **resumed: Any) -> None:
+        """As a driver wakes a run: what was under way is unknown, what was ending ends before a new text."""
+        if text is not None and self.state.stop is None and (self.state.ending or self.state.closing):
+            self._resumed(Resumed(0.0))
+            self.learn(StopRequested(0, INTERRUPTED))
+            self.learn(*next_step(self.state, self.env).events)
+        if text is not None and not self.state.history.takes_text:
+            self._validator = PrefixValidator()  # a paused turn is left out, the one exception to append-only
+        self._resumed(Resumed(0.0, **{"afresh": text is not None, **resumed}))
+        if text is not None:
+            self.learn(Said(0.0, text))
+
+    def _resumed(self, event: Resumed) -> None:
+        if self.state.stop is None and self.state.phase is Phase.IN_FLIGHT:
+            self.spent += read_partial_usage(None, billed=True)
+        self.learn(event)
+
+    def in_a_new_process(self, events: Iterable[Event] | None = None, *, after: float = 1_000.0) -> Self:
+        """The run as another process reads it from its first ``events``, ``after`` so many seconds."""
+        other = replace(self)
+        lines = [encode_event(event) for event in (self.events if events is None else events)]
+        other.events = [decode_event(line) for line in lines]
+        other.state = fold(other.events)
+        other.spent = other.state.usage
+        other.now = other.state.at + after
+        return other
+
+    def until(self, kind: type[Event], *, number: int = 1) -> list[Event]:
+        """The events up to and with the one of this kind and number, as a crash just after it leaves them."""
+        places = [place for place, event in enumerate(self.events, 1) if isinstance(event, kind)]
+        return self.events[: places[number - 1]]
 
     def _carry_on(self, model: Model) -> Stop:
         for _ in range(MOST_STEPS):
@@ -224,7 +260,8 @@ class Simulation:
     def check_end(self, done: Done) -> None:
         """One stop, the books in order, a history to go on from, and the same again from the journal."""
         stops = [event.stop for event in self.events if isinstance(event, Stopped)]
-        assert len(stops) == 1 + sum(isinstance(event, Resumed) for event in self.events)
+        pairs = list(itertools.pairwise(e for e in self.events if isinstance(e, Stopped | Resumed)))
+        assert not any(isinstance(first, Stopped) and isinstance(then, Stopped) for first, then in pairs)
         assert stops[-1] == done.stop
         assert next_step(self.state, self.env) == Done(done.stop)
         assert self.state.usage == self.spent, "the sum over all attempts"

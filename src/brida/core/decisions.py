@@ -68,18 +68,26 @@ class Env:
 def decide(call: Call, state: State, env: Env) -> Decided | Question | Stop:
     """What settles the call; a question where a person must; a stop where its tool's own checks fail."""
     asked = call.runs
-    if call.question is not None and call.answer is None:
-        return _approval(call, state, env, raised=call.question.raised) or call.question
     if rule := env.policy.denies(asked.tool):
         return _decided(state, call, "denied", rule, wording.denied(env.say, asked.tool))
     if (tool := env.tools.get(asked.tool)) is None:
         text = wording.unknown_tool(env.say, asked.tool, env.tools)
         return _decided(state, call, "unknown_tool", "known tools", text)
+    if call.question is not None and call.answer is None:
+        return _put_before(call, call.question, state, env, tool)
     try:
         return _by_rules(call, state, env, tool)
     except Exception as error:
         facts = {"where": f"tool {asked.tool}", "error": f"{type(error).__name__}: {error}"}
         return Stop("configuration_error", facts)
+
+
+def _put_before(call: Call, question: Question, state: State, env: Env, tool: Tool) -> Decided | Question:
+    """A question that a person has seen is not made again, but a rule may forbid its call by now."""
+    tier, rule = env.policy.decide(question.tool, impact=tool.impact, declared=tool.impact_declared)
+    if tier == "deny":
+        return _decided(state, call, "denied", rule, wording.denied(env.say, question.tool))
+    return _approval(call, state, env, raised=question.raised) or question
 
 
 def _by_rules(call: Call, state: State, env: Env, tool: Tool) -> Decided | Question:

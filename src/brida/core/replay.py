@@ -95,6 +95,6 @@ def places_to_fork(events: Iterable[Event]) -> tuple[int, ...]:
         else:
             state.apply(event)
         begun = any(call.begun and not call.done for call in state.calls.values())
-        if seq > 1 and state.phase is not Phase.IN_FLIGHT and not begun:
+        if seq > 1 and state.phase is not Phase.IN_FLIGHT and not (begun and state.phase is Phase.TURN):
             places.append(seq)
     return tuple(places)

@@ -57,6 +57,10 @@ CRASHED: Final = Fault(
 """What became of an attempt that was under way when its process died."""
 
 
+_HEARS_FIRST: Final = ("completed", "empty_reply")
+"""The ends that wait where a person has said something that the model has not heard."""
+
+
 class State:
     """What a run knows. Read it anywhere (a valve, a test); only :meth:`apply` changes it.
 
@@ -86,8 +90,6 @@ class State:
     def _begin_again(self) -> None:
         """Nothing is under way."""
         self.phase = Phase.READY
-        self.attempts, self.waited, self.malformed = 0, 0.0, 0
-        self.fault: Fault | None = None
         self.ending: Stop | None = None
         self.closing: Stop | None = None
         self.stop_requested: Stop | None = None
@@ -95,10 +97,17 @@ class State:
         self.calls: Mapping[str, Call] = {}
         self.turn_open = False
         self.past: tuple[PastTurn, ...] = ()
-        self.closing_requests = self.wrong_answers = 0
+        self.closing_requests = 0
+        self._begin_request()
+
+    def _begin_request(self) -> None:
+        """The next request is none that has been tried before."""
+        self.attempts, self.waited, self.malformed, self.wrong_answers = 0, 0.0, 0, 0
+        self.fault: Fault | None = None
 
     def _begin_afresh(self) -> None:
         """A person has given a new text: what is counted for one begins at nothing."""
+        self._begin_request()
         self.elapsed = 0.0
         self.turns = self.requests = self.calls_seen = self.pauses = 0
         self.text = self.paused_text = ""
@@ -134,7 +143,10 @@ class State:
     @property
     def messages(self) -> list[dict[str, object]]:
         """The history as a caller can go on from, whole: calls that wait for a person say so."""
-        return self.history.closed_messages((one.call_id, one.text) for one in self.closed)
+        still_open = self.history.open_calls
+        return self.history.closed_messages(
+            (one.call_id, one.text) for one in self.closed if one.call_id in still_open
+        )
 
     @property
     def pending(self) -> tuple[ModelCall, ...]:
@@ -180,6 +192,12 @@ class State:
         self.history.add_text(event.text)
         self.steered = event.text if event.steering else ""
         self.past = ()
+        if self.phase is Phase.CHECK or (self.ending and self.ending.kind in _HEARS_FIRST):
+            self._hear_first()
+
+    def _hear_first(self) -> None:
+        """A run that would end as it should has a text to hear before."""
+        self.phase, self.ending, self.answer = Phase.READY, None, None
 
     def _sent(self, event: Sent) -> None:
         if self.closing:
@@ -214,7 +232,7 @@ class State:
         self.calls = {call.id: Call(call) for call in calls} if row.keep else {}
         self.turn_open = False
         self.phase, self.ending = self._dispatch(row, reply)
-        if row.keep:
+        if row.keep and not self.history.has_text_to_send:
             self.steered = ""
 
     def _dispatch(self, row: Row, reply: Reply) -> tuple[Phase, Stop | None]:
@@ -229,7 +247,7 @@ class State:
             case Action.RESUME:
                 self.pauses += 1
                 return Phase.READY, None
-            case _ if row.stop in ("completed", "empty_reply") and self.history.has_text_to_send:
+            case _ if row.stop in _HEARS_FIRST and self.history.has_text_to_send:
                 return Phase.READY, None  # a text that had to wait has not been heard yet
             case _ if row.stop == "empty_reply" and self.steered:
                 self.history.add_text(self.steered)
@@ -267,12 +285,14 @@ class State:
     def _edited(self, event: Edited) -> None:
         call = self._shown(event.call_id, event.digest)
         edited = call.asked.with_arguments(event.arguments)
-        self._change(event.call_id, edited=edited, edits=call.edits + 1, question=None)
+        self._change(event.call_id, edited=edited, edits=call.edits + 1, question=None, answer=None)
 
     def _shown(self, call_id: str, digest: str) -> Call:
         """The call, where what a person said of it was said of what would run."""
         call = self._call(call_id)
-        if call.decision or call.runs.digest != digest:
+        if call.decision or not (call.question or call.edited):
+            raise ValueError(f"call_id: no answer is wanted for call {call_id!r}")
+        if call.runs.digest != digest:
             raise ValueError(f"digest: the answer for call {call_id!r} was given for other arguments")
         return call
 
@@ -294,10 +314,15 @@ class State:
     def _call_started(self, event: CallStarted) -> None:
         if self.waiting or not self._call(event.call_id).allowed:
             raise ValueError(f"call {event.call_id!r} was started without a decision that allows it")
+        if self._call(event.call_id).started:
+            raise ValueError(f"call {event.call_id!r} was started before")
         self._change(event.call_id, started=True, died=False, unclear=False)
 
     def _call_finished(self, event: CallFinished) -> None:
-        call = self._change(event.call_id, finished=event)
+        call = self._call(event.call_id)
+        if not call.started or call.finished:
+            raise ValueError(f"call {event.call_id!r} is not under way, so it cannot finish")
+        self._change(event.call_id, finished=event)
         self.history.add_result(event.call_id, event.content, is_error=event.outcome != "ok")
         if event.outcome != "ok":
             self.failed_calls += (call.asked,)
@@ -372,8 +397,14 @@ class State:
             if call.started and call.finished is None:
                 repeats = declared is not None and declared.impact != "high"
                 self._change(call.asked.id, died=True, started=not repeats)
-            if call.decision is None and call.answer and event.at - call.answer.at >= lasting:
-                self._change(call.asked.id, answer=None)
+            if call.answer and not call.begun and event.at - call.answer.at >= lasting:
+                self._forget_answer(call, call.answer)
+
+    def _forget_answer(self, call: Call, answer: Answered) -> None:
+        """What was said too long ago is asked again, unless it has been acted on."""
+        if call.decision is None or call.allowed:
+            self._change(call.asked.id, answer=None, decision=None)
+            self.session_allows -= {call.asked.tool} if answer.session else set()
 
     # -- how a turn is kept
 
@@ -393,7 +424,9 @@ class State:
         turn = PastTurn(self.signature, tuple(sorted(self._result(call) for call in self.calls.values())))
         self.past = (*self.past[1 - PAST_TURNS :], turn)
         self.phase = Phase.READY
-        if self.answer is not None:
+        if self.answer is not None and self.history.has_text_to_send:
+            self._hear_first()
+        elif self.answer is not None:
             self.phase, self.ending = Phase.OVER, Stop("completed")
 
     def _result(self, call: Call) -> tuple[str, str, str]:
