@@ -409,3 +409,26 @@ def test_a_secret_in_the_environment_reaches_no_output_and_no_request(project):
         bodies = b"".join(request.raw for request in server.requests)
     assert canary not in ran.out + ran.err
     assert canary.encode() not in bodies
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--lang", "es", "doctor"), ("--quiet", "chat"), ("--max-turns", "1", "runs")]
+)
+def test_a_command_after_a_flag_is_no_task(tmp_path, arguments):
+    with Server([says("never")], require_key=False) as server:
+        ran = brida(*arguments, cwd=tmp_path, env={"ANTHROPIC_BASE_URL": server.base_url})
+    assert (ran.code, server.bodies) == (2, [])
+    assert f"brida run {arguments[-1]}" in ran.err
+
+
+@pytest.mark.parametrize("flag", ["--deny", "--ask", "--allow"])
+def test_a_rule_whose_name_is_nearly_that_of_a_tool_is_a_slip(tmp_path, flag):
+    with Server([says("never")], require_key=False) as server:
+        ran = brida("go", flag, "delet_file", "--base-url", server.base_url, "--model", "m", cwd=tmp_path)
+    assert (ran.code, server.bodies) == (2, [])
+    assert "did you mean delete_file?" in ran.err
+
+
+def test_the_tokens_of_a_closing_reply_are_written_with_an_equals_sign(tmp_path):
+    ran = brida("--closing-reply", "200", cwd=tmp_path)
+    assert (ran.code, "--closing-reply=200" in ran.err) == (2, True)

@@ -198,10 +198,11 @@ def test_a_file_that_makes_no_sense_ends_a_run_with_2(folders, text, words):
         file.unlink()
 
 
-def test_an_unknown_variable_is_one_line(folders):
+def test_an_unknown_variable_is_refused(folders):
     with Server([says("ok")], require_key=False) as server:
         ran = folders.run("go", "--base-url", server.base_url, "--model", "m", BRIDA_MAX_TRUNS="1")
-    assert ran.code == 0
+    assert ran.code == 2
+    assert server.bodies == []
     assert "the variable BRIDA_MAX_TRUNS means nothing; did you mean BRIDA_MAX_TURNS?" in ran.err
 
 

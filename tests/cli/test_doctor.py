@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
@@ -15,6 +17,7 @@ import pexpect
 import pytest
 
 from brida.cli.commands import build
+from brida.cli.doctor import NEEDED
 from brida.cli.screen import Screen
 from brida.texts.catalogue import ENGLISH
 from support.answers import Answers
@@ -363,9 +366,15 @@ def test_a_file_of_settings_that_is_wrong_is_a_problem_and_no_model_is_looked_fo
     assert "\x1b" not in doctor().out
 
 
-def test_a_variable_that_means_nothing_is_a_warning(quick):
+def test_a_variable_that_means_nothing_is_a_problem(quick):
     ran = quick("--offline", BRIDA_MODLE="x")
-    assert any("BRIDA_MODLE" in one["text"] for one in ran.object["checks"] if one["level"] == "warning")
+    assert any("BRIDA_MODLE" in one["text"] for one in ran.object["checks"] if one["level"] == "problem")
+
+
+def test_what_the_package_needs_is_what_its_metadata_says():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=!~ \[]", one)[0].replace("-", "_") for one in project["dependencies"]}
+    assert set(NEEDED) == names
 
 
 def test_a_model_made_in_code_is_not_looked_for(doctor, project):

@@ -20,8 +20,8 @@ from support.process import environment
 MOUNTS = r"""
 21 26 0:20 / /proc rw,nosuid shared:5 - proc proc rw
 26 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,discard
-40 26 0:40 / /home rw,relatime shared:20 - nfs4 server:/home rw,vers=4.2
-41 40 0:41 / /home/local rw,relatime - xfs /dev/sdb1 rw
+40 26 0:40 / /remote rw,relatime shared:20 - nfs4 server:/remote rw,vers=4.2
+41 40 0:41 / /srv/local rw,relatime - xfs /dev/sdb1 rw
 42 26 0:42 / /mnt/with\040space rw - fuse.sshfs ada@far: rw
 43 26 0:43 / /mnt/over rw - cifs //far/share rw
 44 43 0:44 / /mnt/over rw - tmpfs tmpfs rw
@@ -134,10 +134,10 @@ def test_on_a_network_file_system_it_is_rolled_back_and_a_person_is_told(path, t
     [
         ("/", "ext4"),
         ("/var/lib", "ext4"),
-        ("/home/ada/.local", "nfs4"),
-        ("/home", "nfs4"),
+        ("/remote/ada/.local", "nfs4"),
+        ("/remote", "nfs4"),
         ("/homes", "ext4"),
-        ("/home/local/x", "xfs"),
+        ("/srv/local/x", "xfs"),
         ("/mnt/with space/x", "fuse.sshfs"),
         ("/mnt/over/x", "tmpfs"),
         ("/mnt/optional/x", "9p"),

@@ -28,7 +28,7 @@ patient = pytest.mark.timeout(600)
 def test_the_default_task_calls_both_tools_and_ends(project, tmp_path_factory, language):
     home = tmp_path_factory.mktemp("home")
     task = (*TWO_TOOLS, "--lang", language, "--json", TASKS[language])
-    ran = run_at(*BRIDA, "run", "--model", "embedded", *task, cwd=project, home=home)
+    ran = run_at(*BRIDA, "run", "--no-journal", "--model", "embedded", *task, cwd=project, home=home)
     outcome = ran.object
     assert (ran.code, outcome["stop"]["kind"]) == (0, "completed"), ran
     assert (outcome["turns"], outcome["requests"], outcome["failed_calls"]) == (1, 2, [])

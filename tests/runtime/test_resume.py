@@ -41,14 +41,14 @@ def events_of(path, run_id="-"):
     return [record.event for record in journal.read(journal.find(run_id))]
 
 
-def answer(path, run_id, said, which=0):
-    """Answers a question of a run as another process does."""
+def answer(path, run_id, said, which=0, age=0.0):
+    """Answers a question of a run as another process does, or did ``age`` seconds ago."""
     journal = SqliteJournal(path)
     writer = journal.hold(run_id)
     try:
         state = fold(record.event for record in journal.read(run_id))
         question = state.questions[which].question
-        writer.append([answered(question, said, time.time())], state)
+        writer.append([answered(question, said, time.time() - age)], state)
     finally:
         writer.release()
 
@@ -262,12 +262,10 @@ def test_an_answer_for_other_arguments_is_refused_and_changes_nothing(path):
 
 
 def test_an_answer_that_is_too_old_is_asked_for_again(path):
-    agent, _ = make(path, [reply(tool_use("a", "pay")), reply("so")], on_ask="park", approval_ttl=0.05)
+    agent, _ = make(path, [reply(tool_use("a", "pay")), reply("so")], on_ask="park", approval_ttl=60)
     parked = agent.run_sync("go")
-    answer(path, parked.run_id, Answer(True))
-    time.sleep(0.1)
+    answer(path, parked.run_id, Answer(True), age=61)
     assert agent.resume_sync("-").stop.kind == "waiting"
-    agent.approval_ttl = None
     answer(path, parked.run_id, Answer(True))
     assert agent.resume_sync("-").completed
 

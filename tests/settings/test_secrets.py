@@ -23,7 +23,7 @@ def declared(directory: Path, state="never", **more) -> Effective:
         Layers(
             user=layer({"secrets": ["USERS"]}, USER),
             project=Project(project_file(directory, {"secrets": ["PROJECTS"]}), state),
-            variables=read_variables({"BRIDA_SECRETS": "VARIABLES, SECOND"}, ENGLISH, print),
+            variables=read_variables({"BRIDA_SECRETS": "VARIABLES, SECOND"}, ENGLISH),
             flags=layer({"secrets": ["FLAGS", "USERS"], "journal": "off"}, FLAG),
             **more,
         )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from brida.approval import modes
+from brida.texts.masking import Mask
 
 ENDING: Final = 0.5
 """Seconds that a program gets to end by itself once it is told to."""
@@ -30,8 +31,14 @@ INTERRUPTED: Final = (-signal.SIGINT, 128 + signal.SIGINT)
 
 _INPUT, _OUTPUT = 0, 2  # the terminal: the standard output may be a pipe
 
-_SECRET: Final = re.compile(r"(?i)(?:^|_)(?:api_?key|key|token|secret|password|credentials?)(?:_|$)")
-"""Names of variables that hold secrets: an editor or a pager was not given them."""
+_SECRET: Final = re.compile(r"(?i)(?:^|_)(?:api_?key|key|token|secret|password|credentials?|headers)(?:_|$)")
+"""Names of variables that hold secrets whatever their values: an editor or a pager was not given them."""
+
+
+def _environment() -> dict[str, str]:
+    """The environment of the person's own programs, without what looks secret by name or by value."""
+    secret = Mask.of(os.environ).names
+    return {n: value for n, value in os.environ.items() if n not in secret and not _SECRET.search(n)}
 
 
 def editor_of(environ: Mapping[str, str]) -> str:
@@ -87,7 +94,7 @@ async def run_program(command: Sequence[str], feed: str | None = None) -> int:
             *command,
             stdin=None if feed is None else asyncio.subprocess.PIPE,
             stdout=_OUTPUT,
-            env={name: value for name, value in os.environ.items() if not _SECRET.search(name)},
+            env=_environment(),
         )
         try:
             await process.communicate(None if feed is None else _encoded(feed))

@@ -38,7 +38,6 @@ def pending_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         show,
         help=say("Lists what waits for a person, over all runs."),
-        screen=screen,
         params=[click.Option(["--json"], is_flag=True, help=say("Print one JSON object on stdout."))],
     )
 
@@ -76,7 +75,6 @@ def approve_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         approve,
         help=say("Allows a call that waits for an answer, exactly as brida pending shows it."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Argument(["call"], required=False, metavar=say("[CALL]")),
@@ -113,7 +111,6 @@ def decline_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         decline,
         help=say("Declines a call that waits for an answer; the model hears the reason."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Argument(["call"], required=False, metavar=say("[CALL]")),
@@ -155,7 +152,6 @@ def settle_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         settle,
         help=say("Says what became of a call whose process died: it took effect, it did not, nobody knows."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Argument(["call"], required=False, metavar=say("[CALL]")),

@@ -61,7 +61,7 @@ def _continued(
 ) -> Conversation:
     """A conversation of the journal; the person sees where it stood."""
     given = settings.settings.get("journal")
-    journal = open_journal(None if given is None else str(given.value), say, screen.line)
+    journal = open_journal(None if given is None else str(given.value), say)
     run_id = journal.find(run) if run else _last_conversation(journal, say)
     state = fold(events_of(journal, run_id))
     agent = agent_of_record(state.started, settings, say, screen.line, ask)

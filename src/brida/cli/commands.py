@@ -20,6 +20,9 @@ from brida.cli.timeline import export_command, show_command
 from brida.cli.trust import trust_command
 from brida.texts.catalogue import Catalogue
 
+IMPLIED: Final = "brida.run_is_implied"
+"""Where the context remembers that nobody typed ``run``."""
+
 NOT_A_TASK: Final = ("--help", "--version")
 JOURNAL_COMMANDS: Final = (
     *(runs_command, show_command, resume_command, pending_command, approve_command, decline_command),
@@ -36,6 +39,7 @@ class DefaultToRun(click.Group):
         if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, *NOT_A_TASK)):
             self._check_words(ctx, args)
             args = ["run", *args]
+            ctx.meta[IMPLIED] = True
         return super().parse_args(ctx, args)
 
     def _check_words(self, ctx: click.Context, args: list[str]) -> None:
@@ -109,6 +113,7 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
     def run(**values: Any) -> int:
         if values["json"] and values["events"]:
             raise click.UsageError(say("--json and --events exclude each other: choose one"))
+        _check_command_comes_first(values["task"], say)
         from brida.cli.task import TaskFlags, run_task
 
         flags = TaskFlags(**{name: values[name] for name in TaskFlags.__dataclass_fields__})
@@ -129,6 +134,19 @@ def _run_command(say: Catalogue, screen: Screen) -> click.Command:
             _switch("--fail-on-declined", say("Exit with 3 where a call was declined.")),
         ],
     )
+
+
+def _check_command_comes_first(task: str | None, say: Catalogue) -> None:
+    """A command after a flag would be a task to pay for."""
+    context = click.get_current_context()
+    root = context.find_root().command
+    if context.meta.get(IMPLIED) and isinstance(root, click.Group) and task in root.commands:
+        raise click.UsageError(
+            say(
+                "the command comes first: brida {command} ...; a task of one word: brida run {command}",
+                command=task,
+            )
+        )
 
 
 def _chat_command(say: Catalogue, screen: Screen) -> click.Command:

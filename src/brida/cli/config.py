@@ -65,7 +65,7 @@ def config_command(say: Catalogue, screen: Screen) -> click.Command:
 
 def show_settings(flags: Flags, say: Catalogue, screen: Screen, *, as_json: bool) -> int:
     """Prints the settings and gives the exit code. Raises :class:`ConfigurationError`."""
-    choice = choose(flags, say, screen.line)
+    choice = choose(flags, say)
     say = Catalogue.for_language(choice.language)
     if as_json:
         screen.json(as_object(choice))
@@ -131,6 +131,8 @@ def _shown(row: Setting, given: Given, choice: Choice, say: Catalogue) -> str:
         return f"{choice.effective.value(row.key)} " + say("(4 x max_turns + 14)")
     if given.value is None:
         return say("off") if row.key.startswith("limits.") else say("not set")
+    if row.key == "tools" and given.value == () and given.source.kind == "default":
+        return say("the built-in ones")
     return _json(given.value)
 
 

@@ -49,6 +49,10 @@ CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PR
 """Variables that the SDK takes a credential from, in its order."""
 
 
+NEEDED: Final = ("anthropic", "click", "filelock", "platformdirs", "pydantic", "tomlkit", "typing_extensions")
+"""The packages that brida cannot do without."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One line: what was looked at, how it is, and what to do where it is not well.
@@ -126,10 +130,9 @@ class Doctor:
     def __init__(self, flags: Flags, say: Catalogue, screen: Screen, *, offline: bool) -> None:
         self.say, self._screen, self._offline = say, screen, offline
         self._root = flags.directory(say)
-        self._told: list[str] = []
         self._choice: Choice | ConfigurationError
         try:
-            self._choice = choose(flags, say, self._told.append)
+            self._choice = choose(flags, say)
             self.say = Catalogue.for_language(self._choice.language)
         except ConfigurationError as error:
             self._choice = error
@@ -165,8 +168,8 @@ class Doctor:
         return Check(N_("Python"), "ok", text)
 
     def _package(self) -> Check:
-        say, needed = self.say, ("anthropic", "click", "pathspec", "platformdirs", "pydantic")
-        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        say = self.say
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             return Check(
                 N_("package"),
@@ -208,7 +211,7 @@ class Doctor:
                 "ok",
                 say("the project's file: {path} ({state})", path=loaded.project.file.path, state=state),
             )
-        for line in (*self._told, *what_is_ignored(choice.effective, loaded, say)):
+        for line in what_is_ignored(choice.effective, loaded, say):
             yield Check(
                 title, "warning", line, say("brida config shows every setting and where it came from")
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,6 +112,9 @@ class CommandWithSettings(click.Command):
 def in_full(arguments: list[str]) -> list[str]:
     """The arguments with what :data:`SHORT` flags are short for."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
+    for flag, value in pairwise(arguments[:end]):
+        if flag == "--closing-reply" and value.isdecimal():
+            raise click.UsageError(f"{flag} {value}: {flag}={value}")
     return [SHORT.get(one, one) for one in arguments[:end]] + arguments[end:]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brida.cli.screen import Screen
 from brida.texts.catalogue import N_, Catalogue
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ def journal_command(
     *,
     help: str,
     params: list[click.Parameter],
-    screen: Screen,
 ) -> click.Command:
     """A command with ``--journal``, whose function gets the open journal first."""
 
     def run(journal: str | None, **values: Any) -> int:
-        return do(open_journal(journal, say, screen.line), **values)
+        return do(open_journal(journal, say), **values)
 
     option = click.Option(["--journal"], metavar=say("PATH"), help=say("The journal, where it is another."))
     return click.Command(
@@ -37,7 +35,7 @@ def journal_command(
     )
 
 
-def open_journal(path: str | None, say: Catalogue, tell: Callable[[str], None]) -> "SqliteJournal":
+def open_journal(path: str | None, say: Catalogue) -> "SqliteJournal":
     """The journal that the flag, a variable or a file of settings names, else the default one.
 
     Nothing is made by looking. Raises :class:`ConfigurationError` where the settings are wrong.
@@ -48,7 +46,7 @@ def open_journal(path: str | None, say: Catalogue, tell: Callable[[str], None]) 
     from brida.settings.values import Given, Source
 
     flags = {} if path is None else {"journal": Given(path, Source("flag", "--journal"))}
-    given = merged(load(Path.cwd(), flags, say, tell).layers).values["journal"]
+    given = merged(load(Path.cwd(), flags, say).layers).values["journal"]
     if given.value in (None, "off"):
         return SqliteJournal(default_path(), say)
     directory = given.source.directory or Path()

@@ -47,7 +47,6 @@ def runs_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         show,
         help=say("Lists the runs of the journal, the last one first."),
-        screen=screen,
         params=[
             click.Option(["--limit"], type=click.IntRange(min=1), default=50, metavar=say("NUMBER")),
             click.Option(["--json"], is_flag=True, help=say("Print one JSON object on stdout.")),
@@ -72,7 +71,6 @@ def rm_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         remove,
         help=say("Removes runs from the journal, for good."),
-        screen=screen,
         params=[
             run_argument(say, many=True),
             click.Option(["--yes"], is_flag=True, help=say("Remove without asking.")),
@@ -105,7 +103,6 @@ def gc_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         sweep,
         help=say("Removes the runs that are over and old. What waits for a person or is unfinished stays."),
-        screen=screen,
         params=[
             click.Option(
                 ["--older-than"], default="30d", metavar="30d", help=say("Their age: hours, days or weeks.")

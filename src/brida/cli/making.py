@@ -15,6 +15,7 @@ from brida.errors import ConfigurationError
 from brida.settings.load import Loaded, load, what_is_ignored
 from brida.settings.merge import Effective, merged
 from brida.settings.record import record_of, recorded
+from brida.settings.schema import nearest
 from brida.texts.catalogue import Catalogue, choose_language
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ class Choice:
         return choose_language(chosen if isinstance(chosen, str) else None, os.environ)
 
 
-def choose(flags: Flags, say: Catalogue, tell: Callable[[str], None]) -> Choice:
+def choose(flags: Flags, say: Catalogue) -> Choice:
     """What a run with these flags would use. Imports the module of ``--agent``, and nothing else.
 
-    ``tell`` is told of variables that mean nothing. Raises :class:`ConfigurationError`.
+    Raises :class:`ConfigurationError`, also for variables that mean nothing.
     """
     root = flags.directory(say)
-    loaded = load(root, flags.layer(root), say, tell)
+    loaded = load(root, flags.layer(root), say)
     base, layers = None, loaded.layers
     if flags.agent is not None and ":" in flags.agent:
         from brida.settings.coded import coded_agent, layer_of
@@ -74,7 +75,7 @@ def make_agent(
     from brida.agent import Agent
     from brida.settings.build import Builder
 
-    choice = choose(flags, say, tell)
+    choice = choose(flags, say)
     say = Catalogue.for_language(choice.language)
     for line in what_is_ignored(choice.effective, choice.loaded, say):
         tell(line)
@@ -83,6 +84,7 @@ def make_agent(
     tools = arguments.get("tools", () if base is None else base.tools.values())
     names = [one.name for one in tools]
     yes_to = _yes_to(flags, names, say)
+    _check_rules(choice.effective, names, say)
     if base is None:
         arguments |= {"language": say.language, "approve": approve(say), "yes_to": yes_to}
         agent = Agent(**arguments)
@@ -135,6 +137,23 @@ def _agent_of_code(
     with redirect_stdout(sys.stderr or io.StringIO()):
         base = coded_agent(flags.agent, flags.directory(say), say)
     return base.replaced(approve=base.approve or approve(say))
+
+
+def _check_rules(effective: Effective, names: list[str], say: Catalogue) -> None:
+    """A rule of a flag whose name is nearly that of a tool is a slip, and would protect nothing."""
+    for key, given in effective.rules_given:
+        pattern = str(given.value)
+        if given.source.kind != "flag" or key == "secrets" or pattern in names:
+            continue
+        if close := nearest(pattern, names):
+            raise ConfigurationError(
+                say(
+                    "{flag}: there is no tool named {name}; did you mean {nearest}?",
+                    flag=given.source.name,
+                    name=pattern,
+                    nearest=close[0],
+                )
+            )
 
 
 def _yes_to(flags: Flags, names: list[str], say: Catalogue) -> frozenset[str]:

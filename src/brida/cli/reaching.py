@@ -41,7 +41,6 @@ def steer_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         steer,
         help=say("Says something to a run while it works."),
-        screen=screen,
         params=[run_argument(say), click.Argument(["text"], metavar=say("TEXT"))],
     )
 
@@ -63,7 +62,6 @@ def stop_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         stop,
         help=say("Stops a run that works in another process, softly."),
-        screen=screen,
         params=[run_argument(say)],
     )
 

@@ -33,7 +33,6 @@ def replay_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         run,
         help=say("Feeds recorded runs to the loop again and compares every request, byte for byte."),
-        screen=screen,
         params=[
             run_argument(say, many=True, required=False),
             click.Option(["--all"], is_flag=True, help=say("All runs of the journal.")),
@@ -96,7 +95,6 @@ def fork_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         run,
         help=say("Begins a run of its own with the first events of another."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Option(

@@ -73,7 +73,7 @@ def resume(
     from brida.cli.task import carry_out
 
     given = settings.settings.get("journal")
-    journal = open_journal(None if given is None else str(given.value), say, screen.line)
+    journal = open_journal(None if given is None else str(given.value), say)
     if message is not None and not message.strip():
         raise ConfigurationError(say("the message is blank: say what to do"))
     run_id = journal.find(run)

@@ -45,7 +45,6 @@ def show_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         show,
         help=say("Shows a run as it went, each line with the number of its event."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Option(
@@ -74,7 +73,6 @@ def export_command(say: Catalogue, screen: Screen) -> click.Command:
         say,
         export,
         help=say("Writes a run: a transcript in Markdown, the messages, or every event."),
-        screen=screen,
         params=[
             run_argument(say),
             click.Option(

@@ -92,6 +92,7 @@ class Waiting:
 
 
 def all_waiting(journal: "SqliteJournal") -> Iterator[Waiting]:
+    """What waits in all runs of the journal that no process holds."""
     for row in journal.runs():
         if row.stop == "waiting" and row.owner is None:
             yield from waiting_in(fold(events_of(journal, row.run_id)))

@@ -114,8 +114,8 @@ class ToolRunner:
                 return Found("unclear", tool.name)
 
     def _context(self, tool: Tool, call: Call, limit: int) -> CallContext:
-        """What the tool may know. An approval is bound to what was shown; one given in advance is not."""
-        shown = call.question if call.answer is not None else None
+        """What the tool may know. A call that was asked about is bound to what was there then."""
+        shown = call.question
         return CallContext(
             call.asked.id,
             tool.name,

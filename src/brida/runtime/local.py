@@ -55,6 +55,9 @@ Listener: TypeAlias = Callable[[Event | Delta], None]
 JITTER: Final = 0.25
 """Share of a wait that is drawn at random, so that many clients do not come back at once."""
 
+LOOKING: Final = 30.0
+"""Seconds that the tools of a turn have to say what their calls would change."""
+
 LISTENING: Final = 0.2
 """Seconds between two looks at what other processes have to say to the run."""
 
@@ -175,6 +178,8 @@ class LocalRun(Generic[T]):
             while not isinstance(step := self._next_step(), Done):
                 if isinstance(step, Ask) and step.events:
                     step = await self._bound(step)
+                    if self._state.stop_requested or self._attention.urgency:
+                        continue  # nobody is asked any more
                 if not self._commit(*step.events):
                     continue
                 if self._cause is None:
@@ -284,8 +289,12 @@ class LocalRun(Generic[T]):
     # -- a person
 
     async def _bound(self, step: Ask) -> Ask:
-        bound = await self._from_person("changes", partial(self._questions.bound, step))
-        return bound if isinstance(bound, Ask) else step
+        """The questions with what their calls would change. Whoever looks has no longer than the run."""
+        deadline = self._work.env.limits.deadline
+        left = LOOKING if deadline is None else max(0.0, deadline - self._state.elapsed)
+        seconds = min(LOOKING, left)
+        bound = await self._from_person("changes", partial(self._questions.bound, step), seconds=seconds)
+        return bound if isinstance(bound, Ask) else self._questions.unbound(step)
 
     async def _ask(self, step: Ask) -> None:
         if self._work.env.on_ask == "park":
@@ -299,10 +308,13 @@ class LocalRun(Generic[T]):
             self._record(said)
         return None
 
-    async def _from_person(self, where: str, asking: Callable[[], Awaitable[Any]]) -> Any:
-        """What came of asking; None where nothing did, and then the run must stop."""
+    async def _from_person(
+        self, where: str, asking: Callable[[], Awaitable[Any]], *, seconds: float | None = None
+    ) -> Any:
+        """What came of asking; None where nothing did, within so many ``seconds`` where they are given."""
         task = self._loop.create_task(self._caught(where, asking))
-        reason = await self._attention.wait([task], until=Urgency.SOFT)
+        reason = await self._attention.wait([task], until=Urgency.SOFT, seconds=seconds)
+        self._let_time_pass(reason, seconds)
         if task.cancelled() and reason is None:
             self._fail(where, asyncio.CancelledError("the approver was cancelled"))
         return task.result() if task.done() and not task.cancelled() else None
@@ -419,7 +431,10 @@ class LocalRun(Generic[T]):
         if self._state.stop is not None:
             return  # the run is over already
         self._cause = error
-        facts = {"where": where, "error": clean(f"{type(error).__name__}: {error}")}
+        words = f"{type(error).__name__}: {error}"
+        if isinstance(error, ConfigurationError):
+            words = str(error).removeprefix(f"{where}: ")
+        facts = {"where": where, "error": clean(" ".join(words.split()))}
         self._request_stop(Stop("configuration_error", facts))
 
     def _request_stop(self, stop: Stop) -> None:

@@ -13,6 +13,7 @@ from brida.core.run import Ask
 from brida.core.turn import Call
 from brida.core.wording import Say
 from brida.runtime.calls import call_hook
+from brida.tools.change import unknown as unknown_change
 from brida.tools.declare import Tool
 from brida.tools.text import clean
 
@@ -35,6 +36,15 @@ class Questions:
     async def bound(self, step: Ask) -> Ask:
         """The questions, each bound to what its call would change; a thread looks at that."""
         questions = cast("tuple[Question, ...]", await call_hook(self._with_bases, step.questions))
+        fresh = {question.call_id for asked in step.events for question in asked.questions}
+        return Ask(questions, (Asked(self.now(), tuple(q for q in questions if q.call_id in fresh)),))
+
+    def unbound(self, step: Ask) -> Ask:
+        """The questions where nobody could say in time what their calls would change: no tool of ours
+        writes on that.
+        """
+        late = unknown_change(self.say("it took too long")).basis
+        questions = tuple(q if q.problems or q.basis else replace(q, basis=late) for q in step.questions)
         fresh = {question.call_id for asked in step.events for question in asked.questions}
         return Ask(questions, (Asked(self.now(), tuple(q for q in questions if q.call_id in fresh)),))
 

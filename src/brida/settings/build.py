@@ -93,6 +93,14 @@ class Builder:
         return self.base is None or any(self._given(key).source.kind != "agent" for key in keys)
 
     def _limits(self) -> Limits:
+        closing = self._given("limits.closing_reply").value
+        total = self._given("limits.max_tokens_total").value
+        if isinstance(closing, int) and isinstance(total, int) and closing >= total:
+            raise self._wrong(
+                "closing_reply ({closing}) must be lower than max_tokens_total ({total})",
+                closing=closing,
+                total=total,
+            )
         try:
             return self.effective.limits()
         except ValueError as error:
@@ -125,7 +133,11 @@ class Builder:
         given = server if isinstance(server, str) else None
         model = AnthropicModel(str(name or DEFAULT_MODEL), base_url=given)
         if model.needs_credential and not credential:
-            raise self._no_model()
+            raise self._wrong(
+                "{model} needs a credential: set ANTHROPIC_API_KEY, or give --base-url of a server that "
+                "needs none; --model embedded needs neither key nor network",
+                model=model.name,
+            )
         model.preload()
         self.tell(self.say("model {model} at {base_url}", model=model.name, base_url=model.base_url))
         return model

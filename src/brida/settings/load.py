@@ -1,7 +1,7 @@
 """Everything that was said about settings, read from where it is said."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,10 +75,10 @@ class Loaded:
         )
 
 
-def load(root: Path, flags: Layer, say: Say, tell: Callable[[str], None]) -> Loaded:
+def load(root: Path, flags: Layer, say: Say) -> Loaded:
     """Reads the user's file, the project's file upwards from ``root``, and the variables.
 
-    ``tell`` is told of variables that mean nothing. Raises :class:`ConfigurationError`.
+    Raises :class:`ConfigurationError`.
     """
     user_file, file = read_user_file(say), find_project_file(root, say)
     project = None if file is None else Project(file, TrustStore.of_user(say).state(file))
@@ -87,7 +87,7 @@ def load(root: Path, flags: Layer, say: Say, tell: Callable[[str], None]) -> Loa
         Layers(
             user={} if user_file is None else user_file.layer,
             project=project,
-            variables=read_variables(os.environ, say, tell),
+            variables=read_variables(os.environ, say),
             flags=flags,
         ),
     )

@@ -1,8 +1,9 @@
 """Settings from the environment: a variable for each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from brida.core.wording import Say
+from brida.errors import ConfigurationError
 from brida.settings.schema import nearest, wrong_value
 from brida.settings.table import BY_KEY, BY_VARIABLE, SDK_BASE_URL, Setting
 from brida.settings.values import Given, Layer, Source
@@ -10,11 +11,11 @@ from brida.settings.values import Given, Layer, Source
 PREFIX = "BRIDA_"
 
 
-def read_variables(environ: Mapping[str, str], say: Say, tell: Callable[[str], None]) -> Layer:
+def read_variables(environ: Mapping[str, str], say: Say) -> Layer:
     """What the variables say; one that is empty says nothing.
 
-    ``tell`` is told of variables that mean nothing. Raises :class:`ConfigurationError` naming the
-    variable, its value, and what would be right.
+    Raises :class:`ConfigurationError` naming the variable, its value, and what would be right; so it does
+    for one that means nothing: somebody believes in a limit that is not there.
     """
     found: dict[str, Given] = {}
     if server := environ.get(SDK_BASE_URL):
@@ -23,8 +24,8 @@ def read_variables(environ: Mapping[str, str], say: Say, tell: Callable[[str], N
         if not name.startswith(PREFIX):
             continue
         if (row := BY_VARIABLE.get(name)) is None:
-            tell(_unknown(name, say))
-        elif text:
+            raise ConfigurationError(_unknown(name, say))
+        if text:
             found[row.key] = _given(row, name, text, say)
     return found
 

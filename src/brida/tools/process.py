@@ -80,18 +80,8 @@ async def run_process(
     """
     command, data = _command(arguments), _data(input)
     child = _Child(_bytes(output_limit))
-    loop = asyncio.get_running_loop()
     starting = asyncio.ensure_future(
-        loop.subprocess_exec(
-            lambda: child,
-            *command,
-            stdin=asyncio.subprocess.DEVNULL if data is None else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=directory,
-            env=_environment(environment or {}),
-            start_new_session=True,
-        )
+        _started(child, command, data, directory, _environment(environment or {}))
     )
     try:
         await asyncio.shield(starting)  # cancelled meanwhile, there may be a child, and it must be known
@@ -107,6 +97,25 @@ async def run_process(
         raise
     finally:
         await child.close()
+
+
+async def _started(
+    child: "_Child",
+    command: Sequence[str],
+    data: bytes | None,
+    directory: str | os.PathLike[str] | None,
+    environment: Mapping[str, str],
+) -> object:
+    return await asyncio.get_running_loop().subprocess_exec(
+        lambda: child,
+        *command,
+        stdin=asyncio.subprocess.DEVNULL if data is None else asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=directory,
+        env=environment,
+        start_new_session=True,
+    )
 
 
 def _command(arguments: Sequence[str | os.PathLike[str]]) -> list[str]:
