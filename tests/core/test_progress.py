@@ -114,8 +114,8 @@ def test_a_persons_text_begins_the_question_anew():
         return says((f"c{len(run.bodies)}", *A))
 
     stop = run.run(model)
-    assert (stop.kind, len(run.bodies), len(run.ran)) == ("no_progress", 3, 2)
-    assert [block["type"] for block in run.messages[-1]["content"]] == ["tool_result", "text"]
+    assert (stop.kind, len(run.bodies), len(run.ran)) == ("no_progress", 4, 3)
+    assert [block["type"] for block in run.bodies[2]["messages"][-1]["content"]] == ["tool_result", "text"]
 
 
 def test_the_evidence_is_cut():

@@ -44,7 +44,7 @@ from brida.core.events import (
 from brida.core.history import History
 from brida.core.request import Head
 from brida.core.stops import Stop
-from brida.core.transitions import Action, ModelCall, Row, classify, look_up, text_of
+from brida.core.transitions import HEARS_FIRST, Action, ModelCall, Row, classify, look_up, text_of
 from brida.core.turn import Call, PastTurn, Phase
 from brida.core.usage import TOKENS, Usage, read_partial_usage, read_usage
 
@@ -55,10 +55,6 @@ CRASHED: Final = Fault(
     "crashed", "the process ended before a reply came", again=True, retry_after=0.0, billed=True
 )
 """What became of an attempt that was under way when its process died."""
-
-
-_HEARS_FIRST: Final = ("completed", "empty_reply")
-"""The ends that wait where a person has said something that the model has not heard."""
 
 
 class State:
@@ -144,9 +140,8 @@ class State:
     def messages(self) -> list[dict[str, object]]:
         """The history as a caller can go on from, whole: calls that wait for a person say so."""
         still_open = self.history.open_calls
-        return self.history.closed_messages(
-            (one.call_id, one.text) for one in self.closed if one.call_id in still_open
-        )
+        closed = ((one.call_id, one.text) for one in self.closed if one.call_id in still_open)
+        return self.history.closed_messages(closed)
 
     @property
     def pending(self) -> tuple[ModelCall, ...]:
@@ -192,7 +187,7 @@ class State:
         self.history.add_text(event.text)
         self.steered = event.text if event.steering else ""
         self.past = ()
-        if self.phase is Phase.CHECK or (self.ending and self.ending.kind in _HEARS_FIRST):
+        if self.phase is Phase.CHECK or (self.ending and self.ending.kind in HEARS_FIRST):
             self._hear_first()
 
     def _hear_first(self) -> None:
@@ -247,7 +242,7 @@ class State:
             case Action.RESUME:
                 self.pauses += 1
                 return Phase.READY, None
-            case _ if row.stop in _HEARS_FIRST and self.history.has_text_to_send:
+            case _ if row.stop in HEARS_FIRST and self.history.has_text_to_send:
                 return Phase.READY, None  # a text that had to wait has not been heard yet
             case _ if row.stop == "empty_reply" and self.steered:
                 self.history.add_text(self.steered)
@@ -422,7 +417,8 @@ class State:
         if not all(call.done for call in self.calls.values()):
             return
         turn = PastTurn(self.signature, tuple(sorted(self._result(call) for call in self.calls.values())))
-        self.past = (*self.past[1 - PAST_TURNS :], turn)
+        heard = self.history.has_text_to_send and self.history.takes_text
+        self.past = () if heard else (*self.past[1 - PAST_TURNS :], turn)
         self.phase = Phase.READY
         if self.answer is not None and self.history.has_text_to_send:
             self._hear_first()

@@ -68,6 +68,9 @@ TABLE: Final[tuple[Row, ...]] = (
 UNKNOWN: Final = Row((), ANY, Action.END, False, "unknown_stop_reason")
 """The row of every stop reason that no line of the table names, null included."""
 
+HEARS_FIRST: Final = ("completed", "empty_reply")
+"""The ends that wait where a person has said something that the model has not heard."""
+
 _BY_KEY: Final = {(reason, kind): row for row in TABLE for reason in row.stop_reasons for kind in row.kinds}
 
 
