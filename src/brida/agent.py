@@ -108,6 +108,7 @@ class Agent:
         self.stop_sequences = tuple(checked_stop_sequence(text) for text in given)
         self.extra = checked_extra(extra or {})
         self.limits = limits or Limits()
+        _check_closing_reply(self.limits, self.extra)
         self.policy = policy or Policy()
         self.approve = approve
         if on_ask not in ("decline", "park"):
@@ -328,6 +329,7 @@ class Agent:
         if form is not None and native is None:
             if ANSWER_TOOL in self.tools:
                 raise ConfigurationError(f"tools: {ANSWER_TOOL!r} is the name of the tool for the output")
+            self._check_answer_tool()
             tools.append(form.tool(self.say))
         return Started(
             at=0.0,
@@ -346,6 +348,15 @@ class Agent:
             settings=self.settings,
             approval_ttl=self.approval_ttl,
         )
+
+    def _check_answer_tool(self) -> None:
+        """A policy under which the answer can never be given would have the model blamed for it."""
+        tier, rule = self.policy.decide(ANSWER_TOOL, impact="read", declared=True)
+        nobody = self.approve is None and self.on_ask == "decline" and ANSWER_TOOL not in self.yes_to
+        if tier == "deny" or (tier == "ask" and nobody):
+            raise ConfigurationError(
+                f"policy: {rule} keeps the model from giving its answer with {ANSWER_TOOL!r}; allow that tool"
+            )
 
     def _closed(self, messages: Messages) -> list[dict[str, object]]:
         """The history with its open calls answered: the API takes no other."""
@@ -404,6 +415,17 @@ def _released_if_it_fails(writer: "Writer | None") -> Iterator[None]:
         if writer is not None:
             writer.release()
         raise
+
+
+def _check_closing_reply(limits: Limits, extra: Mapping[str, object]) -> None:
+    """The API takes no request whose reply is no longer than what it may think."""
+    thinking = extra.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
+    if limits.closing_reply is not None and isinstance(budget, int) and limits.closing_reply <= budget:
+        raise ConfigurationError(
+            f"closing_reply: {limits.closing_reply} is no more than the {budget} tokens of "
+            "extra['thinking']['budget_tokens']; the API refuses such a request"
+        )
 
 
 def _task(task: object) -> str:

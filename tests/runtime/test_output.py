@@ -8,7 +8,17 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field, RootModel, field_validator
 
-from brida import Agent, AnthropicModel, ConfigurationError, Limits, ScriptedModel, reply, tool, tool_use
+from brida import (
+    Agent,
+    AnthropicModel,
+    ConfigurationError,
+    Limits,
+    Policy,
+    ScriptedModel,
+    reply,
+    tool,
+    tool_use,
+)
 from support.agents import check, make, read, results
 from support.script import says
 from support.server import Server
@@ -213,3 +223,18 @@ def test_a_validator_that_changes_its_mind_loses_no_outcome():
         agent.run_sync("go", output=Moody)
     check(raised.value.outcome, model)
     assert raised.value.outcome.completed
+
+
+@pytest.mark.parametrize("tier", ["deny", "ask"])
+def test_a_policy_that_keeps_the_answer_back_is_said_before_anything_runs(tier):
+    agent, model = make([], policy=Policy({"*": tier}))
+    with pytest.raises(ConfigurationError, match="keeps the model from giving its answer"):
+        agent.run_sync("go", output=Order)
+    assert model.requests == []
+
+
+def test_a_closing_reply_shorter_than_its_thinking_is_refused():
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    with pytest.raises(ConfigurationError, match="budget_tokens"):
+        make([], extra=thinking, limits=Limits(closing_reply=1024))
+    make([], extra=thinking, limits=Limits(closing_reply=2048))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -35,8 +36,17 @@ class Head:
         body = {**given, **(started.extra or {})}
         if closing:
             body.pop("tool_choice", None)
+            body |= _without_format(body)
             body |= {"tool_choice": {"type": "none"}} if started.tools else {}
         return cls(started.model, encode(body)[:-1])
+
+
+def _without_format(body: Mapping[str, object]) -> dict[str, object]:
+    """The settings of the output without a schema: a closing reply is prose."""
+    config = body.get("output_config")
+    if not isinstance(config, Mapping):
+        return {}
+    return {"output_config": {name: value for name, value in config.items() if name != "format"}}
 
 
 @dataclass(frozen=True, slots=True)

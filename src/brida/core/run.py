@@ -164,9 +164,11 @@ def _model_error(fault: Fault, state: State, wait: float) -> Stop:
 def _closing_reply(state: State, env: Env, stop: Stop) -> Step:
     """One attempt at one more reply, with the same tools, none of which it may call."""
     size = env.limits.closing_reply
-    if size is None or state.closing_requests or ask(env.gates.between, state):
+    if size is None or state.closing_requests or ask(env.gates.closing, state):
         return _end(state, env, stop)
-    return _attempt(state, env, 1, Head.of(state.started, closing=True), size)
+    return _attempt(
+        state, env, 1, Head.of(state.started, closing=True), min(size, state.started.max_tokens_ceiling)
+    )
 
 
 def _check(state: State, env: Env) -> Step:

@@ -6,7 +6,7 @@ callable of this form: put it at a gate by name (``Agent(valves={"turn": [mine]}
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite
 from typing import Final, Literal, TypeAlias
 
@@ -211,11 +211,15 @@ class NoProgress:
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The valves at each position: before a request, before a turn of calls, between groups of calls."""
+    """The valves at each position: before a request, before a turn of calls, between groups of calls.
+
+    ``closing``: before a closing reply, which is asked for although a limit of the loop is reached.
+    """
 
     request: tuple[Valve, ...]
     turn: tuple[Valve, ...]
     between: tuple[Valve, ...]
+    closing: tuple[Valve, ...]
 
     @classmethod
     def of(
@@ -243,10 +247,12 @@ class Gates:
             request=before_request,
             turn=(*always, MaxTurns(limits.max_turns), *budget, *calls, *before_request, *progress, *turn),
             between=(*always, *between),
+            closing=(*always, *request),
         )
 
 
-GATE_NAMES: Final = tuple(field.name for field in fields(Gates))
+GATE_NAMES: Final = ("request", "turn", "between")
+"""The gates that take valves of a caller's own; those of ``request`` are asked before a closing reply too."""
 
 
 def ask(gate: Iterable[Valve], state: State) -> Stop | None:

@@ -112,8 +112,8 @@ def changed_too_often(say: Say, tool: str) -> str:
 def closing_request(say: Say, stop: Stop) -> str:
     """What the model is told when its turns or its tokens are used up."""
     return say(
-        "This run ends here: {reason}. No tool can be called any more. Say in a few sentences what you have "
-        "found and done so far, and what is left to do.",
+        "This run ends here: {reason}. In this reply no tool can be called. Say in a few sentences what you "
+        "have found and done so far, and what is left to do.",
         reason=_reason(say, stop),
     )
 
