@@ -3,7 +3,7 @@
 import asyncio
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -200,7 +200,13 @@ def _history(say: Catalogue, tell: Callable[[str], None]) -> "History":
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Typed(FileHistory):
-        """Lines that begin with a blank are not kept, as in a shell; nor are any on a full disk."""
+        """Lines that begin with a blank are not kept, as in a shell; nor are any on a full disk. What
+        cannot be read was never typed.
+        """
+
+        def load_history_strings(self) -> Iterator[str]:
+            with suppress(OSError):
+                yield from super().load_history_strings()
 
         def store_string(self, string: str) -> None:
             if not string.startswith(" "):
