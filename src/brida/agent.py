@@ -4,7 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -289,7 +289,7 @@ class Agent:
         if form is None or not outcome.completed:
             return outcome
         try:
-            return replace(outcome, output=form.value(state.answer, state.text))
+            return replace(outcome, output=_value(form, state))
         except Exception as error:  # a validator of the caller's that said otherwise before
             raise ConfigurationError(f"output: {type(error).__name__}: {error}", outcome=outcome) from error
 
@@ -426,6 +426,14 @@ def _check_closing_reply(limits: Limits, extra: Mapping[str, object]) -> None:
             f"closing_reply: {limits.closing_reply} is no more than the {budget} tokens of "
             "extra['thinking']['budget_tokens']; the API refuses such a request"
         )
+
+
+def _value(form: "AnswerForm[Any]", state: State) -> object:
+    """The structured answer of a run that completed."""
+    for text in state.answer_texts[:-1]:
+        with suppress(ValueError):
+            return form.value(state.answer, text)
+    return form.value(state.answer, state.answer_texts[-1])
 
 
 def _task(task: object) -> str:

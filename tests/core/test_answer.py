@@ -134,3 +134,24 @@ def test_what_was_found_is_in_the_events(kind):
 def test_a_wish_to_stop_beats_an_answer_that_is_still_missing():
     run = by_tool(interrupt_after=5)
     assert run.run([says("it is one"), says("so")]).kind in ("interrupted", "malformed_reply")
+
+
+def test_an_answer_after_a_pause_that_had_text_is_the_last_replys_own_text():
+    checked = []
+
+    def check(text, say):
+        checked.append(text)
+        return () if text == "{}" else ("wrong",)
+
+    run = Simulation((), start={"answer": "text"}, settings={"check_answer": check})
+    stop = run.run([says("searching..", stop="pause_turn"), says("{}")])
+    assert stop.kind == "completed"
+    assert checked[0] == "{}"
+    assert run.state.text == "searching..{}"
+
+
+def test_of_two_answers_the_first_that_was_asked_for_counts_though_it_is_empty():
+    give = FakeTool(ANSWER_TOOL)
+    run = Simulation((give,), start={"answer": "tool"})
+    run.run([says(("a", ANSWER_TOOL, {}), ("b", ANSWER_TOOL, {"n": 5}))])
+    assert run.state.answer == {}

@@ -183,8 +183,10 @@ def _wrong_answer(state: State, env: Env) -> str:
     """What is wrong with the answer that would complete the run; empty where nothing is."""
     if state.started.answer == "tool":
         return wording.answer_missing(env.say, ANSWER_TOOL)
-    problems = env.check_answer(state.text, env.say) if env.check_answer else ()
-    return wording.answer_wrong(env.say, problems) if problems else ""
+    if env.check_answer is None:
+        return ""
+    found = [env.check_answer(text, env.say) for text in state.answer_texts]
+    return wording.answer_wrong(env.say, found[0]) if all(found) else ""
 
 
 def _seconds_left(state: State, env: Env) -> float | None:

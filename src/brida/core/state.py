@@ -44,7 +44,7 @@ from brida.core.events import (
 from brida.core.history import History
 from brida.core.request import Head
 from brida.core.stops import Stop
-from brida.core.transitions import HEARS_FIRST, Action, ModelCall, Row, classify, look_up, text_of
+from brida.core.transitions import HEARS_FIRST, Action, ModelCall, Row, classify, facts_of, look_up, text_of
 from brida.core.turn import Call, PastTurn, Phase
 from brida.core.usage import TOKENS, Usage, read_partial_usage, read_usage
 
@@ -106,7 +106,7 @@ class State:
         self._begin_request()
         self.elapsed = 0.0
         self.turns = self.requests = self.calls_seen = self.pauses = 0
-        self.text = self.paused_text = ""
+        self.text = self.paused_text = self.reply_text = ""
         self.answer: Mapping[str, object] | None = None
         self.declined: tuple[ModelCall, ...] = ()
         self.denied: tuple[ModelCall, ...] = ()
@@ -172,6 +172,11 @@ class State:
         return TOKENS(self.usage) - self.tokens_before
 
     @property
+    def answer_texts(self) -> tuple[str, ...]:
+        """What may be a structured answer: the last reply's own text, or with that of the pauses before."""
+        return tuple(dict.fromkeys((self.reply_text, self.text)))
+
+    @property
     def signature(self) -> tuple[tuple[str, str], ...]:
         """The calls of the turn as a multiset of (tool, canonical arguments): their order does not count."""
         return tuple(sorted((call.asked.tool, call.asked.canonical) for call in self.calls.values()))
@@ -211,7 +216,7 @@ class State:
         self.usage += read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
         text = text_of(reply.content)
         if text:
-            self.text = self.paused_text + text
+            self.text, self.reply_text = self.paused_text + text, text
         kind, calls = classify(reply.content, self.history.used_ids)
         row = look_up(reply.stop_reason, kind)
         if self.closing:
@@ -251,7 +256,9 @@ class State:
             case _ if row.stop == "completed" and self.started.answer:
                 return Phase.CHECK, None
             case _:
-                return Phase.OVER, Stop(row.stop, _detail(row.stop, reply, self))
+                return Phase.OVER, Stop(
+                    row.stop, facts_of(row, reply, max_tokens=self.max_tokens, ignored=len(self.calls))
+                )
 
     def _lost(self, event: Lost) -> None:
         self.usage += read_partial_usage(event.fault.usage, billed=event.fault.billed)
@@ -274,7 +281,8 @@ class State:
     def _answered(self, event: Answered) -> None:
         call = self._shown(event.call_id, event.digest)
         self._change(event.call_id, answer=event)
-        if event.session and event.allow:
+        may_last = call.question is None or not (call.question.raised or call.question.problems)
+        if event.session and event.allow and may_last:
             self.session_allows |= {call.asked.tool}
 
     def _edited(self, event: Edited) -> None:
@@ -321,8 +329,6 @@ class State:
         self.history.add_result(event.call_id, event.content, is_error=event.outcome != "ok")
         if event.outcome != "ok":
             self.failed_calls += (call.asked,)
-        elif self.started.answer == "tool" and call.asked.tool == ANSWER_TOOL:
-            self.answer = self.answer or call.runs.arguments
         self._close_turn()
 
     def _reconciled(self, event: Reconciled) -> None:
@@ -420,6 +426,9 @@ class State:
         heard = self.history.has_text_to_send and self.history.takes_text
         self.past = () if heard else (*self.past[1 - PAST_TURNS :], turn)
         self.phase = Phase.READY
+        if self.started.answer == "tool":
+            given = (call.runs.arguments for call in self.calls.values() if call.succeeded(ANSWER_TOOL))
+            self.answer = next(given, None)
         if self.answer is not None and self.history.has_text_to_send:
             self._hear_first()
         elif self.answer is not None:
@@ -431,23 +440,6 @@ class State:
         heard = call.finished.content if call.finished else call.decision.text if call.decision else ""
         heard = heard if isinstance(heard, str) else hashlib.sha256(encode(heard)).hexdigest()
         return call.asked.tool, call.asked.canonical, "" if declared and declared.volatile else heard
-
-
-def _detail(kind: str, reply: Reply, state: State) -> dict[str, object]:
-    """The facts that a stop by the transition table carries."""
-    match kind:
-        case "stop_sequence":
-            return {"stop_sequence": reply.stop_sequence}
-        case "truncated":
-            return {"limit": state.max_tokens, "used": state.max_tokens}
-        case "refused":
-            details = reply.stop_details or {}
-            return {name: details.get(name) for name in ("category", "explanation")}
-        case "malformed_reply" | "unknown_stop_reason" | "empty_reply":
-            detail: dict[str, object] = {"stop_reason": reply.stop_reason}
-            return detail | {"ignored": len(state.calls)} if state.calls else detail
-        case _:
-            return {}
 
 
 _PHASES: Final[Mapping[type, Phase]] = {

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final, Literal, TypeAlias, cast
 
 from brida.core.encoding import Block, canonical, digest
+from brida.core.events import Reply
 
 Kind: TypeAlias = Literal["bad calls", "calls", "text", "other", "empty"]
 
@@ -77,6 +78,23 @@ _BY_KEY: Final = {(reason, kind): row for row in TABLE for reason in row.stop_re
 def look_up(stop_reason: str | None, kind: Kind) -> Row:
     """The row for a reply; :data:`UNKNOWN` where the table has none."""
     return _BY_KEY.get((stop_reason or "", kind), UNKNOWN)
+
+
+def facts_of(row: Row, reply: Reply, *, max_tokens: int, ignored: int) -> dict[str, object]:
+    """What a stop by this row carries. ``ignored``: the calls of the reply that do not run."""
+    match row.stop:
+        case "stop_sequence":
+            return {"stop_sequence": reply.stop_sequence}
+        case "truncated":
+            return {"limit": max_tokens, "used": max_tokens}
+        case "refused":
+            details = reply.stop_details or {}
+            return {name: details.get(name) for name in ("category", "explanation")}
+        case "malformed_reply" | "unknown_stop_reason" | "empty_reply":
+            detail: dict[str, object] = {"stop_reason": reply.stop_reason}
+            return detail | {"ignored": ignored} if ignored else detail
+        case _:
+            return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,10 @@ class Call:
         """Whether it must be found out what became of it before anything else runs."""
         return self.died and self.started and self.finished is None
 
+    def succeeded(self, tool: str) -> bool:
+        """Whether it is a call of ``tool`` that did what it should."""
+        return self.asked.tool == tool and self.finished is not None and self.finished.outcome == "ok"
+
     @property
     def done(self) -> bool:
         """Whether it has its result, by running or by not being allowed to."""
