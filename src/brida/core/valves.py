@@ -219,7 +219,7 @@ class Gates:
     request: tuple[Valve, ...]
     turn: tuple[Valve, ...]
     between: tuple[Valve, ...]
-    closing: tuple[Valve, ...]
+    closing: tuple[Valve, ...] = ()
 
     @classmethod
     def of(
