@@ -75,8 +75,7 @@ async def run_process(
     group, as a daemon does, and on Windows whatever the child started. Where this process is killed itself,
     the child lives on until it writes to its output, which nobody reads any more, or ends by itself.
 
-    Raises ``OSError`` where the program cannot be started, ``TypeError`` and ``ValueError`` for arguments
-    that make no sense; nothing runs then.
+    Raises ``OSError`` where the program cannot be started, ``TypeError`` or ``ValueError`` for bad arguments.
     """
     command, data = _command(arguments), _data(input)
     child = _Child(_bytes(output_limit))
