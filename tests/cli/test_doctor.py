@@ -483,3 +483,14 @@ def test_at_a_terminal_it_says_that_calls_can_be_asked_about(project, home, kind
     (line,) = [one for one in shown.splitlines() if " terminal: " in one]
     assert line.split()[0] == level
     assert f"{kind}, 100 columns: calls can be asked about" in line
+
+
+def test_a_journal_that_is_none_is_a_problem_and_one_that_is_not_there_is_not_made(quick, home, tmp_path):
+    ran = quick("--offline")
+    assert check(ran, "journal")["level"] == "ok"
+    assert not list(home.rglob("journal.db"))
+    broken = tmp_path / "broken.db"
+    broken.write_text("no database, but long enough to look like one " * 100)
+    ran = quick("--offline", BRIDA_JOURNAL=str(broken))
+    assert check(ran, "journal")["level"] == "problem"
+    assert ran.code == 5

@@ -176,7 +176,7 @@ def test_every_language_fills_every_text(language):
 def test_no_text_falls_back_to_english(say):
     same = {one for one, *_ in TEXTS if say(one, **facts(one)) == ENGLISH(one, **facts(one))}
     only_facts = {"{number} token", "{field}: {problem}", "(4 x max_turns + 14)", "{tool} ({impact})"}
-    only_facts |= {"{place}: {error}", "{run_id}: {error}", "--edit: {problems}"}
+    only_facts |= {"{place}: {error}", "{run_id}: {error}", "--edit: {problems}", "{path}: {runs}"}
     names = {"Python", "extra", "ok", "on", "off", "terminal", "tokens"}
     assert same - {"Error: {message}", "no", *names} == only_facts
 

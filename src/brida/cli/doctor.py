@@ -21,7 +21,7 @@ from brida.cli.flags import ROWS, Flags, setting_options
 from brida.cli.making import Choice, choose
 from brida.cli.screen import Screen, somebody_is_there
 from brida.core.stops import EXIT_CODES
-from brida.errors import ConfigurationError
+from brida.errors import ConfigurationError, JournalError
 from brida.settings.files import user_path
 from brida.settings.load import what_is_ignored
 from brida.settings.trust import store_path
@@ -155,6 +155,8 @@ class Doctor:
         yield self._terminal()
         yield self._locale()
         yield from self._directories()
+        if isinstance(self._choice, Choice):
+            yield self._journal()
 
     # -- what is installed
 
@@ -420,6 +422,23 @@ class Doctor:
             else:
                 text = say("{path} cannot be written: {why}", path=path, why=why)
                 yield Check(title, level, text, advice)
+
+    def _journal(self) -> Check:
+        """Whether the journal, where there is one, can be used."""
+        from brida.cli.journal_option import open_journal
+
+        say = self.say
+        journal = open_journal(None, say)
+        try:
+            count = len(journal.runs())
+        except JournalError as error:
+            advice = say("name another with --journal, or keep nothing with --no-journal")
+            return Check(N_("journal"), "problem", str(error), advice)
+        runs = say.plural("{count} run", "{count} runs", count)
+        text = say("{path}: {runs}", path=journal.path, runs=runs)
+        if journal.warning is not None:
+            return Check(N_("journal"), "warning", journal.warning, say("a local disk is faster and safer"))
+        return Check(N_("journal"), "ok", text)
 
 
 def _version(package: str) -> str:
