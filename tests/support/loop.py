@@ -105,7 +105,8 @@ class Simulation:
 
     ``answer`` is the person: True, False, ``(allow, session, reason)``, or other arguments; yes where it is
     None. ``seconds`` pass with every event; a tool, a model or a person takes more by adding to ``now``.
-    ``interrupt_after``: the number of events after which somebody wants the run to stop.
+    ``interrupt_after``: the number of events after which somebody wants the run to stop, as ``interrupt``
+    says; ``steer_after``: those after which a person says something to it.
     """
 
     tools: tuple[FakeTool, ...] = ()
@@ -116,6 +117,8 @@ class Simulation:
     seconds: float = 0.01
     valves: Mapping | None = None
     interrupt_after: int | None = None
+    interrupt: Stop = INTERRUPTED
+    steer_after: frozenset[int] = frozenset()
     what_happened: Callable[[Call], Finding] = lambda call: "unknown"
 
     def __post_init__(self) -> None:
@@ -251,7 +254,9 @@ class Simulation:
             self.state.apply(stamped)
             self.events.append(stamped)
             if len(self.events) == self.interrupt_after and self.state.stop is None:
-                self.learn(StopRequested(0, INTERRUPTED))
+                self.learn(StopRequested(0, self.interrupt))
+            elif len(self.events) in self.steer_after and self.state.stop is None:
+                self.learn(Said(0, f"steered {len(self.events)}", steering=True))
 
     # -- what must hold in every test
 
