@@ -308,7 +308,7 @@ def world_of(random: Random) -> World:
         interrupt_after=random.choice((None, None, random.randint(2, 60))),
         interrupt=random.choice((INTERRUPTED, Stop("stopped"), Stop("waiting"))),
         found=[random.choice(("happened", "did_not_happen", "unknown")) for _ in range(3)],
-        approval_ttl=random.choice((None, None, 0.05, 500.0)),
+        approval_ttl=random.choice((None, 500.0)),
         form=random.choice((None, None, "tool", "text")),
     )
 
