@@ -212,9 +212,11 @@ class Agent:
         with _released_if_it_fails(writer):
             events = tuple(record.event for record in self.journal.read(writer.run_id))
             form = None if output is None else _answer_form(output)
-            said = None if text is None else _task(text)
+            said, taken = (None, ()) if text is None else (_task(text), ())
+            if said is None and not can_go_on_without_text(events):
+                said, taken = _left_in(writer)
             self._check_resumable(events, said, form)
-            run = self._start(events, said, form, listener, writer=writer, stop=stop)
+            run = self._start(events, said, form, listener, writer=writer, stop=stop, taken=taken)
         return cast("LocalRun[T]", run)
 
     def resume_sync(
@@ -227,7 +229,7 @@ class Agent:
         self, events: tuple[Event, ...], text: str | None, form: "AnswerForm[Any] | None"
     ) -> None:
         state = fold(events)
-        begun, stop = state.started, state.stop
+        begun = state.started
         if (begun.answer is None) is not (form is None):
             wanted = "none" if begun.answer is None else "the one that the run began with"
             raise ConfigurationError(f"output: expected {wanted}")
@@ -237,9 +239,7 @@ class Agent:
             ended = state.copy()
             ended.stop = refused
             raise ResumeRefused(refused, Outcome.of(ended, events))
-        between = stop.kind != "waiting" if stop is not None else state.phase is Phase.READY
-        complete = stop is not None and stop.stop_class == "finished"
-        if text is None and (complete or (between and not state.history.can_be_sent)):
+        if text is None and not can_go_on_without_text(events):
             raise ConfigurationError("text: the run is complete; say what to do next")
 
     def _run_sync(self, start: Callable[[], LocalRun[T]]) -> Outcome[T]:
@@ -261,6 +261,7 @@ class Agent:
         new_budget: bool = False,
         writer: "Writer | None" = None,
         stop: Stop | None = None,
+        taken: tuple[int, ...] = (),
     ) -> LocalRun[Any]:
         started = begins if isinstance(begins, Started) else cast("Started", begins[0])
         tools = self.tools
@@ -280,6 +281,7 @@ class Agent:
                 finish=partial(self._finish, form),
                 mask=Mask.of(os.environ, self.secrets),
                 writer=writer,
+                taken=taken,
             )
         )
 
@@ -415,6 +417,22 @@ def _released_if_it_fails(writer: "Writer | None") -> Iterator[None]:
         if writer is not None:
             writer.release()
         raise
+
+
+def can_go_on_without_text(events: Iterable[Event]) -> bool:
+    """Whether the run has something that the model has not answered, or is in the middle of something."""
+    state = fold(events)
+    stop = state.stop
+    if stop is not None and stop.stop_class == "finished":
+        return False
+    between = stop.kind != "waiting" if stop is not None else state.phase is Phase.READY
+    return not between or state.history.can_be_sent
+
+
+def _left_in(writer: "Writer") -> tuple[str | None, tuple[int, ...]]:
+    """What was said to the run after it had ended: it begins with that."""
+    left = [message for message in writer.inbox() if message.kind == "steer"]
+    return "\n\n".join(one.text for one in left) or None, tuple(one.id for one in left)
 
 
 def _check_closing_reply(limits: Limits, extra: Mapping[str, object]) -> None:

@@ -555,3 +555,16 @@ def test_a_run_that_was_taken_over_ends_and_its_record_is_late(path):
     journal = SqliteJournal(path)
     assert kinds(record.event for record in journal.late(outcome.run_id)) == ["CallFinished"]
     assert isinstance(LeaseLost("x"), JournalError)
+
+
+def test_what_was_said_to_a_run_after_its_end_is_what_it_goes_on_with(path):
+    agent, model = make(path, [reply("noon"), reply("one")])
+    run_id = agent.run_sync("now?").run_id
+    agent.journal.post(run_id, "steer", "and in an hour?", "another terminal")
+    agent.journal.post(run_id, "stop", "", "another terminal")
+    outcome = agent.resume_sync(run_id)
+    check(outcome, model)
+    assert (outcome.text, outcome.turns) == ("one", 0)
+    assert model.requests[1]["messages"][-1]["content"][0]["text"] == "and in an hour?"
+    with pytest.raises(ConfigurationError, match="say what to do next"):
+        agent.resume_sync(run_id)

@@ -75,7 +75,8 @@ class Work:
     ``begins``: how a new run starts, or the events of one that goes on; ``text``: what a person says, None
     where it goes on without; ``new_budget``: with its tokens counted from nothing. ``stop``: how it ends
     before anything is done. ``finish``: makes what the caller gets of the outcome. ``mask``: takes secrets
-    out of what enters the run. ``writer``: the run's place in a journal.
+    out of what enters the run. ``writer``: the run's place in a journal; ``taken``: the messages left there
+    that ``text`` is.
     """
 
     begins: Started | tuple[Event, ...]
@@ -91,6 +92,7 @@ class Work:
     finish: Callable[[Outcome[Any], State], Outcome[Any]] = lambda outcome, _: outcome
     mask: Mask = field(default_factory=lambda: Mask.of({}))
     writer: Writer | None = None
+    taken: tuple[int, ...] = ()
 
 
 class LocalRun(Generic[T]):
@@ -210,9 +212,11 @@ class LocalRun(Generic[T]):
         else:
             if self._state.stop is None and text is not None:
                 self._end_what_was_ending()
-            self._record(Resumed(self._now(), afresh=text is not None, new_budget=self._work.new_budget))
+            too_late = tuple(one.id for one in self._keeper.messages() if one.kind == "stop")
+            resumed = Resumed(self._now(), afresh=text is not None, new_budget=self._work.new_budget)
+            self._record(resumed, taken=too_late)
         if text is not None:
-            self._record(Said(self._now(), text))
+            self._record(Said(self._now(), text), taken=self._work.taken)
         if self._work.stop is not None:
             self._request_stop(self._work.stop)
 
