@@ -212,7 +212,8 @@ class Agent:
         with _released_if_it_fails(writer):
             events = tuple(record.event for record in self.journal.read(writer.run_id))
             form = None if output is None else _answer_form(output)
-            said, taken = (None, ()) if text is None else (_task(text), ())
+            said: str | None = None if text is None else _task(text)
+            taken: tuple[int, ...] = ()
             if said is None and not can_go_on_without_text(events):
                 said, taken = _left_in(writer)
             self._check_resumable(events, said, form)
