@@ -337,7 +337,7 @@ class State:
         if event.found == "unclear":
             self._change(event.call_id, unclear=True)
         elif event.found == "did_not_happen":
-            self._change(event.call_id, started=False, died=False, unclear=False)
+            self._change(event.call_id, started=False, died=False)
         else:
             outcome: CallOutcome = "ok" if event.found == "happened" else "unknown"
             self._call_finished(CallFinished(event.at, event.call_id, outcome, event.content))
