@@ -3,9 +3,9 @@
 python scripts/break_the_core.py               # all
 python scripts/break_the_core.py turn waiting  # those whose section or name holds one of these words
 
-The breaks are in `core_breaks.toml`: each is a replacement of text that must fit exactly once. It is made in a
-copy of `src` in a temporary directory; the tests of the core run against that copy, with a shorter enumeration.
-A break that no test finds and that is not listed as harmless gives exit code 1.
+The breaks are in `core_breaks.toml`: each is a replacement of text that must fit exactly once. It is made in
+a copy of `src` in a temporary directory; the tests of the core run against that copy, with a shorter
+enumeration. A break that no test finds and that is not listed as harmless gives exit code 1.
 """
 
 import os

@@ -9,11 +9,11 @@ from brida.core.events import (
     CallFinished,
     CallStarted,
     Decided,
-    Fault,
     Received,
     Reconciled,
     Said,
     Sent,
+    StopRequested,
     TurnStarted,
 )
 from brida.core.run import Execute, FindOut, Note, next_step
@@ -26,7 +26,6 @@ READ = FakeTool("read")
 AGAIN = FakeTool("again", impact="idempotent")
 PAY = FakeTool("pay", impact="high")
 UNKNOWN = "outcome unknown"
-BUSY = Fault("overloaded", "busy", again=True)
 
 
 def test_a_call_that_was_not_started_simply_runs():
@@ -235,6 +234,20 @@ def test_a_call_that_has_not_been_started_is_none_that_anybody_must_find_out_abo
     run.wake()
     with pytest.raises(ValueError, match="is none of which nobody knows"):
         run.state.apply(Reconciled(9, "c0", "happened", "x"))
+
+
+def test_a_call_that_is_under_way_is_none_that_anybody_must_find_out_about():
+    with pytest.raises(ValueError, match="is none of which nobody knows"):
+        during(PAY).state.apply(Reconciled(9, "c0", "happened", "x"))
+
+
+def test_a_call_that_did_not_happen_and_has_not_run_again_did_not_run():
+    run = during(PAY)
+    run.wake()
+    run.learn(Reconciled(0, "c0", "did_not_happen", "x"), StopRequested(0, Stop("interrupted")))
+    assert run._carry_on(lambda body: says("never")).kind == "interrupted"
+    assert contents(run) == ["did not run: interrupted"]
+    assert [call.id for call in run.state.not_run] == ["c0"]
 
 
 def test_a_crash_while_its_tool_finds_out_asks_it_again():
