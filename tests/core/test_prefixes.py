@@ -87,12 +87,14 @@ def go_on_from_every_beginning(world: World, text: str | None, seed: int) -> Non
             check(world)
 
 
+@pytest.mark.exhaustive
 @few
 @given(worlds, st.integers(0, 1_000))
 def test_a_run_goes_on_from_every_beginning_of_its_events(world, seed):
     go_on_from_every_beginning(world, None, seed)
 
 
+@pytest.mark.exhaustive
 @few
 @given(worlds, st.integers(0, 1_000))
 def test_a_run_goes_on_from_every_beginning_of_its_events_with_a_new_text(world, seed):
