@@ -277,6 +277,23 @@ def test_a_call_that_runs_again_and_dies_again_is_unknown_again():
     assert (run.ran, contents(run)) == ([], ["happened"])
 
 
+def test_a_call_that_runs_again_is_under_way_and_not_unknown():
+    run = during(AGAIN)
+    run.wake()
+    run.learn(*next_step(run.state, run.env).events)
+    assert run.state.unknown == ()
+    with pytest.raises(ValueError, match="is none of which nobody knows"):
+        run.state.apply(Reconciled(9_999, "c0", "happened", "x"))
+
+
+def test_a_tool_that_could_not_tell_is_asked_again_once_its_call_has_run_again():
+    run = during(FakeTool("pay", impact="high", found="unclear"), what_happened=lambda call: "did_not_happen")
+    run.resume([says("done")])
+    run = run.in_a_new_process(run.until(CallStarted, number=2))
+    run.wake()
+    assert next_step(run.state, run.env).of == "tool"
+
+
 def test_a_call_that_may_be_repeated_dies_any_number_of_times():
     run = during(AGAIN)
     for _ in range(3):

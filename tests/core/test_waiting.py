@@ -1,10 +1,13 @@
-# mypy: disable-error-code="union-attr"
+# mypy: disable-error-code="union-attr, attr-defined"
 """A run that waits for a person while no process has it: parked, answered, and gone on with."""
+
+from dataclasses import replace
 
 import pytest
 
 from brida.core.events import (
     Answered,
+    Asked,
     CallStarted,
     Decided,
     Received,
@@ -202,6 +205,23 @@ def test_a_person_may_think_again_until_the_run_goes_on():
     run = answer(answer(answer(parked(), "b"), "b", False, reason="no"), "c")
     run.resume([says("done")])
     assert names(run) == ["free", "ask2"]
+
+
+def test_a_call_that_was_declined_is_not_pending():
+    run = answer(parked(), "b", False)
+    run.resume()
+    assert [call.id for call in run.state.pending] == ["a", "c"]
+
+
+def test_what_a_question_was_based_on_is_shown_with_it_again():
+    run = parked()
+    (asked,) = [place for place, event in enumerate(run.events) if isinstance(event, Asked)]
+    based = tuple(replace(question, basis="as it was") for question in run.events[asked].questions)
+    run.events[asked] = replace(run.events[asked], questions=based)
+    run = run.in_a_new_process()
+    run.env = Simulation(TOOLS, settings=PARK | {"on_ask": "ask"}).env
+    run.wake()
+    assert [question.basis for question in next_step(run.state, run.env).questions] == ["as it was"] * 2
 
 
 def test_a_run_waits_more_than_once():

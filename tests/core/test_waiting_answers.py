@@ -6,6 +6,7 @@ import pytest
 from brida.core.events import (
     Answered,
     CallStarted,
+    Decided,
 )
 from brida.core.policy import Policy
 from brida.core.stops import Stop
@@ -65,7 +66,7 @@ def test_an_answer_to_what_is_no_longer_shown_is_refused():
 
 
 def test_an_answer_that_is_too_old_is_none():
-    run = answer(answer(parked(start={"approval_ttl": 60.0}), "b"), "c")
+    run = answer(answer(parked(seconds=0.0, start={"approval_ttl": 60.0}), "b"), "c")
     run.now += 60
     assert run.resume() == Stop("waiting", {"questions": 2})
     assert run.ran == []
@@ -123,6 +124,19 @@ def test_an_answer_for_the_session_that_was_used_outlasts_another_that_was_not()
     run.now += 100
     run.resume()
     assert run.state.session_allows == {"ask1"}
+
+
+def test_an_answer_that_is_too_old_does_not_end_what_was_allowed_for_the_session():
+    calls = (("b", "ask1", {"p": 1}), ("c", "ask1", {"p": 2}))
+    run = answer(parked(*calls, start={"approval_ttl": 60.0}), "c")
+    run.now += 50
+    run = answer(run, "b", session=True)
+    run.now += 20
+    assert run.resume([says("done")]).kind == "completed"
+    assert [event.rule for event in run.events if isinstance(event, Decided)] == [
+        "answered by person",
+        "allowed this session",
+    ]
 
 
 def test_what_has_been_acted_on_is_not_asked_about_again():

@@ -131,10 +131,8 @@ class State:
 
     def _may_follow(self, kind: type) -> bool:
         if self.phase is not _PHASES.get(kind, self.phase):
-            return False
-        if self.stop is None or kind in (StopRequested, Resumed):
-            return True
-        return self.stop.kind == "waiting" and kind in (Answered, Edited, Reconciled)
+            return False  # so where it has stopped, answers follow only in a turn that waits for them
+        return self.stop is None or kind in (StopRequested, Resumed, Answered, Edited, Reconciled)
 
     @property
     def messages(self) -> list[dict[str, object]]:
