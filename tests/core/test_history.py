@@ -428,3 +428,55 @@ def test_a_result_may_be_blocks():
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     history.add_result("c", (image,), is_error=False)
     assert json.loads(history.encoded())[-1]["content"][0]["content"] == [image]
+
+
+def test_it_can_be_sent_where_it_ends_with_what_the_model_has_not_answered():
+    history = History()
+    assert not history.can_be_sent
+    history.add_text("look")
+    assert history.can_be_sent
+    history.seal()
+    assert history.can_be_sent, "an attempt may have been lost"
+    paused = history.copy()
+    paused.append_reply([{"type": "text", "text": "wait"}], paused=True)
+    assert paused.can_be_sent
+    history.append_reply([{"type": "tool_use", "id": "c", "name": "see", "input": {}}], ["c"])
+    assert history.can_be_sent
+    history.add_result("c", "seen", is_error=False)
+    history.seal()
+    history.append_reply([{"type": "text", "text": "so"}])
+    assert not history.can_be_sent
+
+
+def test_what_the_model_has_not_answered_can_be_sent():
+    history = History()
+    assert not history.can_be_sent, "nothing has been said"
+    history.add_text("hi")
+    assert history.can_be_sent
+    history.seal()
+    assert history.can_be_sent, "it was sent, and no reply came"
+    history.append_reply([text("wait")], paused=True)
+    assert history.can_be_sent, "a pause goes on by itself"
+    history.append_reply([call("t1")], ["t1"])
+    history.add_result("t1", "done", is_error=False)
+    assert history.can_be_sent
+    history.seal()
+    history.append_reply([text("so")])
+    assert not history.can_be_sent, "the model has said all"
+    history.add_text("and then?")
+    assert history.can_be_sent
+
+
+def test_a_history_whose_pause_is_left_out_can_be_sent():
+    history = History([user(text())])
+    history.seal()
+    history.append_reply([text("wait")], paused=True)
+    history.leave_out_pause()
+    assert history.can_be_sent
+
+
+@pytest.mark.parametrize(
+    "messages, can", [([user(text())], True), ([user(text()), assistant(text("so"))], False)]
+)
+def test_whether_an_earlier_history_can_be_sent_is_what_it_ends_with(messages, can):
+    assert History(messages).can_be_sent is can
