@@ -173,6 +173,11 @@ def test_a_place_between_the_results_of_calls_that_run_together_is_none():
     assert place_of(events, CallFinished, number=2) in places
 
 
+def test_a_place_between_two_calls_that_run_one_after_the_other_is_one():
+    events = told(WRITE, replies=(says(("c0", "write", {}), ("c1", "write", {"p": 1})), says("done")))
+    assert place_of(events, CallFinished) in places_to_fork(events)
+
+
 def test_a_place_where_a_person_is_asked_is_one():
     events = told(WRITE, replies=(says(("c0", "write", {})), says("done")))
     assert place_of(events, Asked) in places_to_fork(events)

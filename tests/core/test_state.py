@@ -334,10 +334,10 @@ def test_a_wait_that_the_server_asked_for_gets_no_jitter():
     given: list[bool] = []
     do = run.do
 
-    def watch(step, model):
+    def watch(step, *model):
         if hasattr(step, "jitter"):
             given.append(step.jitter)
-        do(step, model)
+        do(step, *model)
 
     run.do = watch  # type: ignore[method-assign]
     run.run([Fault("x", "", again=True, retry_after=2), Fault("x", "", again=True), says("done")])

@@ -216,8 +216,8 @@ def test_a_call_that_was_declined_is_not_pending():
 def test_what_a_question_was_based_on_is_shown_with_it_again():
     run = parked()
     (asked,) = [place for place, event in enumerate(run.events) if isinstance(event, Asked)]
-    based = tuple(replace(question, basis="as it was") for question in run.events[asked].questions)
-    run.events[asked] = replace(run.events[asked], questions=based)
+    questions = tuple(replace(question, basis="as it was") for question in run.events[asked].questions)
+    run.events[asked] = Asked(run.events[asked].at, questions)
     run = run.in_a_new_process()
     run.env = Simulation(TOOLS, settings=PARK | {"on_ask": "ask"}).env
     run.wake()
