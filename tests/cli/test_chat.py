@@ -161,7 +161,7 @@ def test_save_writes_a_new_file_for_its_owner_alone(tmp_path, name):
     if name.endswith("json"):
         assert [m["role"] for m in json.loads(path.read_text())] == ["user", "assistant"]
     else:
-        assert path.read_text() == "## You\n\nwhat time is it?\n\n## Model\n\nIt is noon.\n"
+        assert path.read_text() == "## You\n\n> what time is it?\n\n## Model\n\n> It is noon.\n"
 
 
 def test_an_unknown_command_is_no_message(tmp_path):

@@ -19,7 +19,7 @@ from brida.core.events import (
     Stopped,
     StopRequested,
 )
-from brida.core.replay import fork, places_to_fork, replay
+from brida.core.replay import OtherEnd, fork, places_to_fork, replay
 from brida.core.state import fold
 from brida.core.stops import Stop
 from brida.core.valves import Limits
@@ -56,7 +56,7 @@ def changed(events, kind, *, number=1, **changes):
 
 def test_a_run_replays():
     found = replay(told())
-    assert (found.holds, found.same, found.mismatch) == (True, 2, None)
+    assert (found.holds, found.same, found.difference) == (True, 2, None)
 
 
 def test_a_closing_reply_replays():
@@ -92,18 +92,18 @@ def test_a_difference_names_its_event_both_digests_and_what_is_new_in_the_reques
     events = told()
     found = replay(changed(events, CallFinished, content="something else"))
     assert found.same == 1
-    assert found.mismatch is not None
-    assert found.mismatch.seq == place_of(events, Sent, number=2)
-    assert found.mismatch.recorded == events[found.mismatch.seq - 1].digest
-    assert found.mismatch.made != found.mismatch.recorded
-    assert found.mismatch.max_tokens == 100
-    assert [message["role"] for message in found.mismatch.messages] == ["assistant", "user"]
-    assert found.mismatch.messages[1]["content"][0]["content"] == "something else"
+    assert found.difference is not None
+    assert found.difference.seq == place_of(events, Sent, number=2)
+    assert found.difference.recorded == events[found.difference.seq - 1].digest
+    assert found.difference.made != found.difference.recorded
+    assert found.difference.max_tokens == 100
+    assert [message["role"] for message in found.difference.messages] == ["assistant", "user"]
+    assert found.difference.messages[1]["content"][0]["content"] == "something else"
 
 
 def test_a_difference_in_the_first_request_shows_all_of_it():
     found = replay(changed(told(), Said, text="another task"))
-    assert (found.same, len(found.mismatch.messages)) == (0, 1)
+    assert (found.same, len(found.difference.messages)) == (0, 1)
 
 
 @pytest.mark.parametrize("events", [(), (Said(1.0, "task"),)], ids=["none", "no beginning"])
@@ -112,10 +112,35 @@ def test_what_does_not_begin_like_a_run_cannot_be_replayed(events):
         replay(events)
 
 
-def test_a_run_that_cannot_have_happened_cannot_be_replayed():
+@pytest.mark.parametrize("again", [0, -1], ids=["a second beginning", "a second end"])
+def test_a_run_that_cannot_have_happened_cannot_be_replayed(again):
     events = told()
     with pytest.raises(ValueError, match="cannot follow here"):
-        replay([*events, events[-1]])
+        replay([*events, events[again]])
+
+
+def test_an_end_that_its_last_reply_does_not_lead_to_is_found():
+    events = told()
+    found = replay(changed(events, Stopped, stop=Stop("refused")))
+    assert (found.holds, found.same) == (False, 2)
+    assert found.difference == OtherEnd(len(events), recorded=Stop("refused"), made=Stop("completed"))
+
+
+def test_a_closing_reply_after_which_the_run_ends_otherwise_is_found():
+    events = told(
+        replies=(says(("c0", "read", {})), says("so far")), limits=Limits(max_turns=0, closing_reply=9)
+    )
+    found = replay(changed(events, Stopped, stop=Stop("max_calls")))
+    assert isinstance(found.difference, OtherEnd)
+    assert (found.difference.made.kind, found.difference.recorded.kind) == ("max_turns", "max_calls")
+
+
+def test_an_end_that_comes_from_outside_is_as_it_was_recorded():
+    run = during(WRITE)
+    run.wake()
+    run.learn(StopRequested(0, Stop("interrupted")))
+    run._carry_on(lambda body: says("never"))
+    assert replay(run.events).holds
 
 
 # -- forks

@@ -11,6 +11,7 @@ from brida.cli.answering import approve_command, decline_command, pending_comman
 from brida.cli.config import config_command
 from brida.cli.doctor import doctor_command
 from brida.cli.flags import CommandWithSettings, Flags, setting_options
+from brida.cli.journal_option import complete_ids
 from brida.cli.listing import gc_command, rm_command, runs_command
 from brida.cli.reaching import completion_command, steer_command, stop_command
 from brida.cli.replaying import fork_command, replay_command
@@ -166,6 +167,7 @@ def _chat_command(say: Catalogue, screen: Screen) -> click.Command:
                 is_flag=False,
                 flag_value="",
                 metavar=say("[RUN]"),
+                shell_complete=complete_ids,
                 help=say("Goes on with a conversation of the journal, the last one where none is named."),
             ),
             *setting_options(say),

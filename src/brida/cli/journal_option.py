@@ -1,9 +1,8 @@
 """Which journal a command looks into, and which run."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from brida.journal.sqlite import SqliteJournal
 
 RUN = N_("RUN")
+
+TASK_SHOWN: Final = 60
+"""Columns of a task beside its id, where a shell completes ids."""
 
 
 def journal_command(
@@ -60,7 +62,7 @@ def run_argument(say: Catalogue, *, many: bool = False, required: bool = True) -
         nargs=-1 if many else 1,
         required=required,
         metavar=say(RUN) + ("..." if many else ""),
-        shell_complete=_ids,
+        shell_complete=complete_ids,
     )
 
 
@@ -69,16 +71,19 @@ def events_of(journal: "SqliteJournal", run_id: str) -> "tuple[Event, ...]":
     return tuple(record.event for record in journal.read(run_id))
 
 
-def _ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Any]:
+def complete_ids(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """The ids that begin so, each with the beginning of its task, for a shell."""
     from click.shell_completion import CompletionItem
 
-    from brida.journal.sqlite import SqliteJournal, default_path
+    from brida.texts.terminal import escape, shorten
 
+    path = context.params.get("journal")
     try:
-        path = os.environ.get("BRIDA_JOURNAL") or default_path()
-        rows = SqliteJournal(Path(path)).runs()
+        rows = open_journal(path if isinstance(path, str) else None, context.obj).runs()
     except Exception:  # whoever types is not told of a broken journal here
         return []
     return [
-        CompletionItem(row.run_id, help=row.task[:60]) for row in rows if row.run_id.startswith(incomplete)
+        CompletionItem(row.run_id, help=shorten(escape(row.task), TASK_SHOWN))
+        for row in rows
+        if row.run_id.startswith(incomplete)
     ]

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,14 +32,18 @@ def runs_command(say: Catalogue, screen: Screen) -> click.Command:
     """The command ``runs``."""
 
     def show(journal: "SqliteJournal", limit: int, **values: Any) -> int:
-        rows = journal.runs()[:limit]
+        rows = journal.runs()
         if values["json"]:
-            screen.json({"version": VERSION, "runs": [as_object(row) for row in rows]})
+            screen.json({"version": VERSION, "runs": [as_object(row) for row in rows[:limit]]})
             return 0
         if not rows:
             screen.line(say("there are no runs in {path}", path=journal.path))
-        for line in table(rows, say, screen.width):
+        for line in table(rows[:limit], short_ids(rows), say, screen.out_width):
             screen.out(line + "\n")
+        if len(rows) > limit:
+            screen.line(
+                say("{shown} of {count} runs; --limit {count} shows all", shown=limit, count=len(rows))
+            )
         return 0
 
     return journal_command(
@@ -59,7 +63,7 @@ def rm_command(say: Catalogue, screen: Screen) -> click.Command:
 
     def remove(journal: "SqliteJournal", runs: Sequence[str], yes: bool) -> int:
         ids = [journal.find(run) for run in runs]
-        if not yes and not _confirmed(ids, say, screen):
+        if not yes and not _confirmed(journal, ids, say, screen):
             raise ConfigurationError(say("nothing was removed; --yes removes without asking"))
         for run_id in dict.fromkeys(ids):
             journal.remove(run_id)
@@ -122,9 +126,8 @@ def state_of(row: "RunRow") -> str:
     return "working" if row.owner is not None else row.stop or "unfinished"
 
 
-def table(rows: "Sequence[RunRow]", say: Catalogue, width: int) -> list[str]:
-    """The runs as lines, escaped, each no wider than ``width``."""
-    short = short_ids([row.run_id for row in rows])
+def table(rows: "Sequence[RunRow]", short: Mapping[str, str], say: Catalogue, width: int) -> list[str]:
+    """The runs as lines, escaped, each no wider than ``width``. ``short``: what tells the ids apart."""
     words = {"working": say(WORKING), "unfinished": say(UNFINISHED)}
     cells = [
         (
@@ -148,19 +151,21 @@ def _line(cell: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join((*left, *right, cell[5])).rstrip()
 
 
-def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """The shortest beginnings that tell these ids apart."""
+def short_ids(rows: "Sequence[RunRow]") -> dict[str, str]:
+    """The shortest beginnings that tell the ids of these runs apart."""
+    ids = [row.run_id for row in rows]
     length = SHORTEST
     while len({one[:length] for one in ids}) < len({*ids}):
         length += 1
     return {one: one[:length] for one in ids}
 
 
-def _confirmed(ids: Sequence[str], say: Catalogue, screen: Screen) -> bool:
+def _confirmed(journal: "SqliteJournal", ids: Sequence[str], say: Catalogue, screen: Screen) -> bool:
     if not somebody_is_there(screen):
         return False
-    for run_id in ids:
-        screen.line(run_id)
+    rows = journal.runs()
+    for line in table([row for row in rows if row.run_id in ids], short_ids(rows), say, screen.width):
+        screen.line(line)
     screen.raw_error(escape(say("Remove for good? [y/N] ")))
     return sys.stdin.readline().strip().lower() in ("y", "yes", "s", "sí", "si", "sim")
 

@@ -80,7 +80,11 @@ def completion_command(say: Catalogue, screen: Screen) -> click.Command:
     return click.Command(
         "completion",
         callback=show,
-        help=say('Prints the completion of a shell. In bash: eval "$(brida completion bash)" in ~/.bashrc.'),
+        help=say(
+            "Prints the completion of a shell, which completes commands, flags and runs. Put into ~/.bashrc: "
+            'eval "$(brida completion bash)"; into ~/.zshrc: eval "$(brida completion zsh)"; into '
+            "~/.config/fish/config.fish: brida completion fish | source"
+        ),
         params=[click.Argument(["shell"], type=click.Choice(["bash", "zsh", "fish"]))],
     )
 

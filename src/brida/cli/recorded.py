@@ -70,7 +70,7 @@ class Timeline:
     def _line(self, text: str) -> None:
         shown = escape(f"{self._seq:>4}  {text}")
         self._screen.out(
-            (shorten(shown, self._screen.width) if self._screen.out_is_terminal else shown) + "\n"
+            (shorten(shown, self._screen.out_width) if self._screen.out_is_terminal else shown) + "\n"
         )
 
     def _besides(self, event: Event) -> Iterator[str]:

@@ -14,7 +14,9 @@ from brida.errors import ConfigurationError, Damaged, NewerRecord
 from brida.texts.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from brida.core.replay import Mismatch
+    from brida.core.events import Event
+    from brida.core.replay import Mismatch, OtherEnd
+    from brida.core.stops import Stop
     from brida.journal.sqlite import SqliteJournal
 
 
@@ -48,8 +50,8 @@ def _holds(journal: "SqliteJournal", run_id: str, say: Catalogue, screen: Screen
     except (Damaged, NewerRecord, ValueError) as error:
         screen.line(say("{run_id}: {error}", run_id=run_id, error=error))
         return False
-    if found.mismatch is not None:
-        for line in _difference(found.mismatch, say):
+    if found.difference is not None:
+        for line in _told(found.difference, say):
             screen.line(f"{run_id}: {line}")
         return False
     same = say.plural("{count} request", "{count} requests", found.same)
@@ -57,7 +59,16 @@ def _holds(journal: "SqliteJournal", run_id: str, say: Catalogue, screen: Screen
     return True
 
 
-def _difference(found: "Mismatch", say: Catalogue) -> list[str]:
+def _told(found: "Mismatch | OtherEnd", say: Catalogue) -> list[str]:
+    from brida.core.replay import OtherEnd
+
+    if isinstance(found, OtherEnd):
+        recorded, made = (json.dumps(_end(stop), ensure_ascii=False) for stop in (found.recorded, found.made))
+        return [
+            say("event {seq}: the run ends otherwise than its replies say", seq=found.seq),
+            say("recorded end {end}", end=recorded),
+            say("end made now {end}", end=made),
+        ]
     lines = [
         say("event {seq}: the request differs from the one that was sent", seq=found.seq),
         say("recorded digest {digest}", digest=found.recorded),
@@ -67,6 +78,10 @@ def _difference(found: "Mismatch", say: Catalogue) -> list[str]:
     return lines + [json.dumps(message, ensure_ascii=False) for message in found.messages]
 
 
+def _end(stop: "Stop") -> dict[str, object]:
+    return {"kind": stop.kind, "detail": dict(stop.detail)}
+
+
 def fork_command(say: Catalogue, screen: Screen) -> click.Command:
     """The command ``fork``."""
 
@@ -74,7 +89,7 @@ def fork_command(say: Catalogue, screen: Screen) -> click.Command:
         from brida.core.replay import fork, places_to_fork
         from brida.core.state import fold
 
-        events = events_of(journal, journal.find(run))
+        events = _whole_part(journal, journal.find(run), at)
         places = places_to_fork(events)
         place = (places[-1] if places else 0) if at is None else at
         if place not in places:
@@ -105,6 +120,16 @@ def fork_command(say: Catalogue, screen: Screen) -> click.Command:
             ),
         ],
     )
+
+
+def _whole_part(journal: "SqliteJournal", run_id: str, at: int | None) -> "tuple[Event, ...]":
+    """The events of the run; those before its first damaged one where no more are to be taken."""
+    try:
+        return events_of(journal, run_id)
+    except Damaged as error:
+        if at is None or at > len(error.records):
+            raise
+        return tuple(record.event for record in error.records)
 
 
 def _no_place(at: int, places: Sequence[int], say: Catalogue) -> str:

@@ -29,6 +29,11 @@ class Screen:
         """Columns for one line of the trace: the terminal's, or 200 where there is none."""
         return max(20, shutil.get_terminal_size((200, 24)).columns) if self.err_is_terminal else 200
 
+    @property
+    def out_width(self) -> int:
+        """Columns for one line on stdout: the terminal's, or 200 where there is none."""
+        return max(20, shutil.get_terminal_size((200, 24)).columns) if self.out_is_terminal else 200
+
     def line(self, text: str, *, cut: bool = False) -> None:
         """One line on stderr, escaped; ``cut`` shortens it visibly to the width."""
         shown = for_encoding(escape(text), getattr(self._stderr, "encoding", None) or "utf-8")

@@ -1,5 +1,6 @@
 """``brida show`` and ``brida export``: a run of the journal, to read or to take away."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from brida.errors import ConfigurationError, Damaged, NewerRecord
 from brida.texts.catalogue import Catalogue
 
 if TYPE_CHECKING:
+    from brida.journal.base import Record
     from brida.journal.sqlite import SqliteJournal
 
 FORMS: Final = ("markdown", "messages", "jsonl")
@@ -25,20 +27,20 @@ def show_command(say: Catalogue, screen: Screen) -> click.Command:
         from brida.core.events import to_json
 
         run_id = journal.find(run)
-        broken: Damaged | NewerRecord | None = None
-        try:
-            records = journal.read(run_id)
-        except (Damaged, NewerRecord) as error:  # what can be read is shown
-            records, broken = error.records, error
+        records, broken = _readable(lambda: journal.read(run_id))
         if values["json"]:
             for record in records:
                 screen.json({"seq": record.seq, **to_json(record.event)})
         else:
-            Timeline(screen, say).show(records, late=() if broken else journal.late(run_id))
-        if broken is None:
-            return 0
-        screen.line(say("Error: {message}", message=broken))
-        return EXIT_CODES["failed"]
+            late, broken_late = _readable(lambda: journal.late(run_id))
+            broken += broken_late
+            try:
+                Timeline(screen, say).show(records, late=late)
+            except ValueError as error:  # whole by its checksums, and yet no run: all of it is shown by now
+                broken.append(error)
+        for why in broken:
+            screen.line(say("Error: {message}", message=why))
+        return EXIT_CODES["failed"] if broken else 0
 
     return journal_command(
         "show",
@@ -54,17 +56,25 @@ def show_command(say: Catalogue, screen: Screen) -> click.Command:
     )
 
 
+def _readable(read: "Callable[[], tuple[Record, ...]]") -> "tuple[tuple[Record, ...], list[Exception]]":
+    """What can be read, and why no more of it."""
+    try:
+        return read(), []
+    except (Damaged, NewerRecord) as error:
+        return error.records, [error]
+
+
 def export_command(say: Catalogue, screen: Screen) -> click.Command:
     """The command ``export``."""
 
-    def export(journal: "SqliteJournal", run: str, form: str, to: str | None) -> int:
+    def export(journal: "SqliteJournal", run: str, form: str, to: str | None, force: bool) -> int:
         from brida.cli.recorded import FORMS as WRITERS
 
         text = WRITERS[form](events_of(journal, journal.find(run)), say)
         if to is None:
             screen.out(text)
         else:
-            _write(Path(to), text, say)
+            _write(Path(to), text, say, force=force)
             screen.line(say("written: {path}", path=to))
         return EXIT_CODES["failed"] if screen.output_lost else 0
 
@@ -82,16 +92,18 @@ def export_command(say: Catalogue, screen: Screen) -> click.Command:
                 help=say("What to write."),
             ),
             click.Option(["--to"], metavar=say("FILE"), help=say("A new file, instead of stdout.")),
+            click.Option(["--force"], is_flag=True, help=say("Replace the file where it is there already.")),
         ],
     )
 
 
-def _write(path: Path, text: str, say: Catalogue) -> None:
-    from brida.cli.transcript import write_new
+def _write(path: Path, text: str, say: Catalogue, *, force: bool) -> None:
+    from brida.cli.transcript import replace_file, write_new
 
     try:
-        write_new(path, text)
+        (replace_file if force else write_new)(path, text)
     except FileExistsError:
-        raise ConfigurationError(say("{path} is there already: choose another name", path=path)) from None
+        words = say("{path} is there already; --force replaces a file", path=path)
+        raise ConfigurationError(words) from None
     except (OSError, ValueError) as error:
         raise ConfigurationError(say("{path} cannot be written: {why}", path=path, why=error)) from error

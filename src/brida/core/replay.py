@@ -1,4 +1,4 @@
-"""The same events give the same requests, byte for byte: whether a recorded run still does.
+"""The same events give the same requests, byte for byte, and the same end: whether a recorded run still does.
 
 The requests themselves are not in the journal, only their digests. So where one differs, what is new in
 it since the last request that was the same is what tells why.
@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from brida.core.events import Answered, Event, Sent, Started
+from brida.core.events import Answered, Closing, Event, Sent, Started, Stopped
 from brida.core.request import Head, Request
-from brida.core.state import State
+from brida.core.state import State, fold
+from brida.core.stops import Stop
 from brida.core.turn import Phase
 
 
@@ -30,34 +31,52 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherEnd:
+    """An end that is not the one that the last reply led to. ``seq`` is the number of its event."""
+
+    seq: int
+    recorded: Stop
+    made: Stop
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay found: how many requests were the same, and the first that was not."""
+    """What a replay found: how many requests were the same, and the first thing that was not."""
 
     same: int
-    mismatch: Mismatch | None = None
+    difference: Mismatch | OtherEnd | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether every request was the same."""
-        return self.mismatch is None
+        """Whether every request was the same, and every end that follows from a reply."""
+        return self.difference is None
 
 
 def replay(events: Sequence[Event]) -> Replayed:
-    """Feeds the events to the core and compares every request. Raises ``ValueError`` where one cannot be."""
+    """Feeds the events to the core and compares every request and end.
+
+    Raises ``ValueError`` where these are no events of a run.
+    """
     if not events or not isinstance(events[0], Started):
         raise ValueError("events: a run begins with Started")
     state, same, known = State(events[0]), 0, 0
     for seq, event in enumerate(events[1:], 2):
-        if isinstance(event, Sent):
-            made = _digest(state, event)
-            messages = cast("list[object]", json.loads(state.history.encoded()))
-            if made != event.digest:
-                return Replayed(
-                    same, Mismatch(seq, event.digest, made, event.max_tokens, tuple(messages[known:]))
-                )
-            same, known = same + 1, len(messages)
+        match event:
+            case Sent() if (made := _digest(state, event)) != event.digest:
+                new = _messages(state)[len(_messages(fold(events[:known]))) if known else 0 :]
+                return Replayed(same, Mismatch(seq, event.digest, made, event.max_tokens, tuple(new)))
+            case Sent():
+                same, known = same + 1, seq
+            case Stopped() | Closing() if state.ending not in (None, event.stop):
+                return Replayed(same, OtherEnd(seq, event.stop, state.ending))
+            case _:
+                pass
         state.apply(event)
     return Replayed(same)
+
+
+def _messages(state: State) -> list[object]:
+    return cast("list[object]", json.loads(state.history.encoded()))
 
 
 def _digest(state: State, sent: Sent) -> str:

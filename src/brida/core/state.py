@@ -132,6 +132,8 @@ class State:
     def _may_follow(self, kind: type) -> bool:
         if self.phase is not _PHASES.get(kind, self.phase):
             return False  # so where it has stopped, answers follow only in a turn that waits for them
+        if kind not in _HANDLERS:  # a run begins once
+            return False
         return self.stop is None or kind in (StopRequested, Resumed, Answered, Edited, Reconciled)
 
     @property
