@@ -430,24 +430,6 @@ def test_a_result_may_be_blocks():
     assert json.loads(history.encoded())[-1]["content"][0]["content"] == [image]
 
 
-def test_it_can_be_sent_where_it_ends_with_what_the_model_has_not_answered():
-    history = History()
-    assert not history.can_be_sent
-    history.add_text("look")
-    assert history.can_be_sent
-    history.seal()
-    assert history.can_be_sent, "an attempt may have been lost"
-    paused = history.copy()
-    paused.append_reply([{"type": "text", "text": "wait"}], paused=True)
-    assert paused.can_be_sent
-    history.append_reply([{"type": "tool_use", "id": "c", "name": "see", "input": {}}], ["c"])
-    assert history.can_be_sent
-    history.add_result("c", "seen", is_error=False)
-    history.seal()
-    history.append_reply([{"type": "text", "text": "so"}])
-    assert not history.can_be_sent
-
-
 def test_what_the_model_has_not_answered_can_be_sent():
     history = History()
     assert not history.can_be_sent, "nothing has been said"
