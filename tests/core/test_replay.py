@@ -112,11 +112,12 @@ def test_what_does_not_begin_like_a_run_cannot_be_replayed(events):
         replay(events)
 
 
-@pytest.mark.parametrize("again", [0, -1], ids=["a second beginning", "a second end"])
-def test_a_run_that_cannot_have_happened_cannot_be_replayed(again):
+@pytest.mark.parametrize("kind", [Started, Stopped], ids=["a second beginning", "a second end"])
+def test_a_run_that_cannot_have_happened_cannot_be_replayed(kind):
     events = told()
+    place = place_of(events, kind)
     with pytest.raises(ValueError, match="cannot follow here"):
-        replay([*events, events[again]])
+        replay([*events[:place], *events[place - 1 :]])
 
 
 def test_an_end_that_its_last_reply_does_not_lead_to_is_found():
@@ -133,6 +134,13 @@ def test_a_closing_reply_after_which_the_run_ends_otherwise_is_found():
     found = replay(changed(events, Stopped, stop=Stop("max_calls")))
     assert isinstance(found.difference, OtherEnd)
     assert (found.difference.made.kind, found.difference.recorded.kind) == ("max_turns", "max_calls")
+
+
+def test_a_closing_reply_that_was_asked_for_after_the_end_is_found():
+    events = told()
+    asked = Closing(events[-1].at, Stop("max_turns"), (), "what did you find?")
+    found = replay([*events[:-1], asked])
+    assert found.difference == OtherEnd(len(events), recorded=Stop("max_turns"), made=Stop("completed"))
 
 
 def test_an_end_that_comes_from_outside_is_as_it_was_recorded():
