@@ -141,6 +141,28 @@ def test_a_run_is_shown_as_it_went_with_the_numbers_of_its_events(recorded):
     assert numbers == sorted(numbers)
 
 
+def test_what_a_person_did_is_shown_with_the_tool_and_what_waits_is_said(folders):
+    def script(_at, body):
+        if len(body["messages"]) > 1:
+            return says("done")
+        return asks(tool_use("t1", "get_time"), tool_use("t2", "write_file", {"path": "x", "content": "y"}))
+
+    with Server(script, require_key=False) as server:
+        folders.run("write", "--base-url", server.base_url, "--model", "m", "--park")
+        waits = folders.run("show", "-").out
+        assert 'a person is asked: write_file({"path":"x","content":"y"})\n' in waits
+        assert "waiting for a person" in waits
+        folders.run("decline", "-", "t2", "--reason", "not\x1b[2J there")
+        assert folders.run("resume", "-", "--json").object["text"] == "done"
+    shown = folders.run("show", "-").out
+    lines = [line[6:] for line in shown.splitlines()]
+    assert "get_time: allowed (impact = read)" in lines
+    (said,) = (line for line in lines if line.startswith("write_file: "))
+    assert said.endswith("no not\\x1b[2J there")
+    assert any(line.startswith("the run goes on, ") for line in lines)
+    assert "the model finished its answer" in lines
+
+
 def test_as_json_every_event_is_a_line_with_its_number(recorded):
     lines = [json.loads(line) for line in recorded.run("show", "-", "--json").out.splitlines()]
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))

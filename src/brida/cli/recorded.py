@@ -91,13 +91,15 @@ class Timeline:
                     yield say("a person is asked: {call}", call=call_of(question))
             case Answered():
                 answer = say("yes") if event.allow else say("no")
-                yield say(
+                words = say(
                     "{who} answers: {answer} {reason}", who=event.by, answer=answer, reason=event.reason
                 )
+                yield f"{self._trace.tool(event.call_id)}: {words}"
             case Decided(verdict="allow"):
-                yield say("allowed ({rule})", rule=event.rule)
+                yield f"{self._trace.tool(event.call_id)}: {say('allowed ({rule})', rule=event.rule)}"
             case Reconciled():
-                yield say("what became of it: {found} ({who})", found=event.found, who=event.by)
+                words = say("what became of it: {found} ({who})", found=event.found, who=event.by)
+                yield f"{self._trace.tool(event.call_id)}: {words}"
             case StopRequested():
                 yield say("somebody wants the run to end: {stop}", stop=event.stop.kind)
             case Stopped():

@@ -67,7 +67,7 @@ class Trace:
                 self._received(what.reply)
             case Decided() if what.verdict != "allow":
                 self._line(
-                    self._say("{tool} did not run: {why}", tool=self._tool(what.call_id), why=what.text)
+                    self._say("{tool} did not run: {why}", tool=self.tool(what.call_id), why=what.text)
                 )
             case Edited():
                 self._edited(what)
@@ -126,7 +126,7 @@ class Trace:
             self._line(self._say("the model ends ({stop_reason})", stop_reason=reply.stop_reason))
 
     def _finished(self, event: CallFinished) -> None:
-        tool = self._tool(event.call_id)
+        tool = self.tool(event.call_id)
         content = event.content if isinstance(event.content, str) else self._blocks(event.content)
         shown = json.dumps(content[:RESULT_SHOWN], ensure_ascii=False)
         if event.outcome == "ok":
@@ -141,7 +141,7 @@ class Trace:
 
     def _edited(self, event: Edited) -> None:
         arguments = json.dumps(event.arguments, ensure_ascii=False, separators=(",", ":"))
-        call = f"{self._tool(event.call_id)}({arguments[:ARGUMENTS_SHOWN]})"
+        call = f"{self.tool(event.call_id)}({arguments[:ARGUMENTS_SHOWN]})"
         self._line(self._say("a person changes the call into {call}", call=call))
 
     def _lost(self, event: Lost) -> None:
@@ -157,7 +157,8 @@ class Trace:
                 )
             )
 
-    def _tool(self, call_id: str) -> str:
+    def tool(self, call_id: str) -> str:
+        """The tool of a call that was shown; the id itself where it was not."""
         return self._tools.get(call_id, call_id)
 
     def _line(self, text: str) -> None:
