@@ -202,7 +202,8 @@ def test_events_tell_the_run_line_by_line(with_tools, tmp_path):
 def test_with_every_tool_of_ours_the_run_ends_as_documented(with_tools, tmp_path):
     (tmp_path / "README.md").write_text("# A title\n\nA text.\n")
     task = "Read the first line of README.md, then tell me what time it is"
-    ran = ask(task, with_tools, "--json", "--max-tokens", "64", "--deadline", "300", cwd=tmp_path)
+    limits = ["--max-tokens", "64", "--deadline", "300"]
+    ran = ask(task, with_tools, "--json", "--no-journal", *limits, cwd=tmp_path)
     outcome = ran.object
     assert outcome["stop"]["class"] in ("finished", "stopped")  # so small a model may walk in place
     assert ran.code == {"finished": 0, "stopped": 3}[outcome["stop"]["class"]]
