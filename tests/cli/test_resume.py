@@ -390,6 +390,11 @@ def test_a_number_means_the_same_call_however_often_it_is_answered(folders):
         assert not (folders.project / "effects").exists()
         waiting = folders.run("pending", "--json").object["pending"]
         assert [(one["number"], one["call"]["arguments"]) for one in waiting] == [(2, {"amount": 2})]
+        contrary = folders.run("decline", "-", "1")
+        assert (contrary.code, "that stands" in contrary.err) == (2, True)
         folders.run("decline", "-", "2")
-        assert folders.run("resume", "-").code == 0
+        assert "goes on with this run" in folders.run("pending").out
+        resumed = folders.run("resume", "-")
+        assert resumed.code == 0
+        assert "[turn 1] pay returned" in resumed.err
     assert len(effects(folders)) == 1

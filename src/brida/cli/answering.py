@@ -59,7 +59,7 @@ def approve_command(say: Catalogue, screen: Screen) -> click.Command:
         if edit is not None and values["all"]:
             raise ConfigurationError(say("--edit is for one call, not for --all"))
         with HeldRun(journal, run, say) as held:
-            questions = held.chosen(call, every=values["all"])
+            questions = held.chosen(call, every=values["all"], allow=True)
             for question in questions:
                 if edit is None:
                     held.allow(question, session=session)
@@ -99,7 +99,7 @@ def decline_command(say: Catalogue, screen: Screen) -> click.Command:
         from brida.cli.waiting import HeldRun, shown
 
         with HeldRun(journal, run, say) as held:
-            questions = held.chosen(call, every=values["all"])
+            questions = held.chosen(call, every=values["all"], allow=False)
             for question in questions:
                 held.decline(question, reason)
                 screen.line(say("declined: {call}", call=shown(question)))

@@ -77,11 +77,12 @@ def resume(
     if message is not None and not message.strip():
         raise ConfigurationError(say("the message is blank: say what to do"))
     run_id = journal.find(run)
-    started = cast("Started", journal.read(run_id)[0].event)
+    before = [record.event for record in journal.read(run_id)]
+    started = cast("Started", before[0])
     somebody = somebody_is_there(screen)
     ask = terminal_approver(screen, lambda: agent.tools) if somebody else lambda _: None
     tell = (lambda _: None) if flags.quiet else screen.line
     agent = agent_of_record(started, settings, say, tell, ask)
     agent.journal = journal
     start = partial(agent.resume, run_id, message, take_over=take_over)
-    return carry_out(agent, start, flags, screen, somebody=somebody)
+    return carry_out(agent, start, flags, screen, somebody=somebody, before=before)

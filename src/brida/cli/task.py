@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -56,10 +56,22 @@ def run_task(flags: TaskFlags, settings: Flags, say: Catalogue, screen: Screen) 
     return carry_out(agent, partial(agent.start, said), flags, screen, somebody=somebody)
 
 
-def carry_out(agent: Agent, start: Start, flags: TaskFlags, screen: Screen, *, somebody: bool) -> int:
-    """Runs what ``start`` starts to its end, shows it, and gives the exit code."""
+def carry_out(
+    agent: Agent,
+    start: Start,
+    flags: TaskFlags,
+    screen: Screen,
+    *,
+    somebody: bool,
+    before: Iterable[Event] = (),
+) -> int:
+    """Runs what ``start`` starts to its end, shows it, and gives the exit code.
+
+    ``before``: the events of a run that goes on.
+    """
     say = Catalogue.for_language(agent.language)
     trace = Trace(screen, say, lines=not flags.quiet, text=not (flags.json or flags.events))
+    trace.remember(before)
     listener = _event_lines(screen, trace) if flags.events else trace
     warning = getattr(agent.journal, "warning", None)
     if warning and not flags.quiet:

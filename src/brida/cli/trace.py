@@ -1,7 +1,7 @@
 """The live trace: what a person sees of a run while it works."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -79,6 +79,15 @@ class Trace:
                 self._lost(what)
             case _:
                 pass
+
+    def remember(self, events: Iterable[Event]) -> None:
+        """Takes what a run did before it goes on: its replies are counted, its calls known by name."""
+        for event in events:
+            if isinstance(event, Received):
+                kept = look_up(event.reply.stop_reason, classify(event.reply.content, self._tools)[0]).keep
+                self._replies += 1
+                if kept:
+                    self._tools |= {call.id: call.tool for call in classify(event.reply.content, ())[1]}
 
     def end(self, outcome: Outcome[Any], *, tokens_before: int | None = None) -> None:
         """Shows how the run ended. ``tokens_before``: those of the session before it, where there is one."""

@@ -70,6 +70,7 @@ class Waiting:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
         if self.question is None:
             yield say("{run_id}: parked since {since}", run_id=self.run_id, since=since)
+            yield "    " + say("brida resume {run_id} goes on with this run", run_id=self.run_id)
             return
         yield say(
             "{run_id} {number}. {tool} ({impact} impact; rule: {rule}), since {since}",
@@ -157,19 +158,31 @@ class HeldRun:
         self.record(Reconciled(time.time(), call.runs.id, found, BY, clean(content)))
         return lost_call(call)
 
-    def chosen(self, call: str | None, *, every: bool) -> Sequence[Question]:
-        """The questions that are meant; none where they were answered before."""
+    def chosen(self, call: str | None, *, every: bool, allow: bool) -> Sequence[Question]:
+        """The questions that are meant; none where they were answered so before.
+
+        Raises :class:`ConfigurationError` where the answer was another one: it stands.
+        """
         open_ones = self.state.questions
         if every:
             return [cast("Question", one.question) for one in open_ones]
         meant = self._meant(call, open_ones)
-        if meant is None and call is not None and self._was_answered(call):
-            return []
-        if meant is None or meant not in open_ones:
-            if meant is not None and meant.answer is not None:
-                return []
+        call_id = call if meant is None else meant.asked.id
+        if meant in open_ones and meant is not None:
+            return [cast("Question", meant.question)]
+        before = [e for e in self._events if isinstance(e, Answered) and e.call_id == call_id]
+        if not before:
             raise self._no_such(call, open_ones)
-        return [cast("Question", meant.question)]
+        if before[-1].allow is not allow:
+            raise ConfigurationError(
+                self._say(
+                    "{call} was answered before, by {who}: {answer}; that stands",
+                    call=call_id,
+                    who=before[-1].by,
+                    answer=self._say("yes") if before[-1].allow else self._say("no"),
+                )
+            )
+        return []
 
     def lost(self, call: str | None) -> Call:
         """The call that is meant, among those of which nobody knows what became."""
@@ -200,7 +213,7 @@ class HeldRun:
         if left:
             words = self._say.plural("{count} call still waits", "{count} calls still wait", len(left))
             screen.line(words)
-        else:
+        elif self.state.stop is not None and self.state.stop.kind == "waiting":
             screen.line(self._say("brida resume {run_id} goes on with this run", run_id=self._run_id))
 
     def _meant(self, call: str | None, waiting: Sequence[Call]) -> Call | None:
@@ -215,15 +228,18 @@ class HeldRun:
         ]
         return found[0] if len(found) == 1 else None
 
-    def _was_answered(self, call: str) -> bool:
-        return any(isinstance(event, Answered) and event.call_id == call for event in self._events)
-
     def _no_such(self, call: str | None, waiting: Sequence[Call]) -> ConfigurationError:
         numbers = {one.asked.id: number for number, one in enumerate(self.state.calls.values(), 1)}
         known = (
             ", ".join(f"{numbers[one.asked.id]} ({one.runs.tool}, {one.asked.id})" for one in waiting) or "-"
         )
-        if call is None and waiting:
+        if not waiting and self.state.unknown:
+            return ConfigurationError(
+                self._say("no answer is wanted: brida settle says what became of a lost call")
+            )
+        if not waiting:
+            return ConfigurationError(self._say("nothing waits in this run"))
+        if call is None:
             return ConfigurationError(self._say("name a call; these wait: {calls}", calls=known))
         return ConfigurationError(
             self._say("no call {call} waits in this run; these do: {calls}", call=call or "", calls=known)
