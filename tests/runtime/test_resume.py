@@ -1,4 +1,4 @@
-# mypy: disable-error-code="arg-type,index,union-attr"
+# mypy: disable-error-code="arg-type,index,method-assign,union-attr"
 """An agent with a journal: what is kept, resuming, waiting, steering, and a journal that fails."""
 
 import asyncio

@@ -99,6 +99,9 @@ class Model:
         ]
         return Reply(tuple(calls), "tool_use", usage)
 
+    async def close(self) -> None:
+        """There is nothing to free."""
+
 
 def make_agent(point: Point, directory: Path, *, dies: bool) -> Agent:
     effects = directory / "effects"
@@ -117,7 +120,7 @@ def make_agent(point: Point, directory: Path, *, dies: bool) -> Agent:
         return Happened(f"acted {call.arguments['n']}") if there else DID_NOT_HAPPEN
 
     impact: Any = "high" if point.impact == "reconciled" else point.impact
-    options = {"reconcile": reconcile} if point.impact == "reconciled" else {}
+    options: Any = {"reconcile": reconcile} if point.impact == "reconciled" else {}
 
     @tool(impact=impact, name="act", **options)
     def act(n: int) -> str:

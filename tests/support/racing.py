@@ -33,6 +33,9 @@ class Model:
         call = {"type": "tool_use", "id": f"c{len(messages)}", "name": "act", "input": {"n": len(messages)}}
         return Reply((call,), "tool_use", usage)
 
+    async def close(self) -> None:
+        """There is nothing to free."""
+
 
 def make(directory: Path, *, waits: bool) -> Agent:
     @tool
