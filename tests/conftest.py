@@ -13,6 +13,13 @@ from brida.runtime.outcome import Outcome
 from support.process import TESTS_JOURNAL
 
 
+def pytest_collection_modifyitems(items):
+    """A walk through a large space may take its time on a machine that is busy."""
+    for item in items:
+        if item.get_closest_marker("exhaustive") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(autouse=True)
 def every_recorded_run_replays(monkeypatch, tmp_path_factory, request):
     """Watches the outcomes of this process, and the journal of the command lines that the test starts."""

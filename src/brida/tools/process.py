@@ -212,7 +212,8 @@ class _Child(asyncio.SubprocessProtocol):
         """Lets go of the pipes, and of the child, which has ended."""
         if self._transport is not None:
             if self._stdin is not None:
-                self._stdin.abort()  # nobody reads what is left of the input
+                with suppress(AttributeError):  # asyncio's own, where the pipe has just closed by itself
+                    self._stdin.abort()  # nobody reads what is left of the input
             self._transport.close()
             await asyncio.wait([self._over], timeout=_LAST)
 
