@@ -132,13 +132,22 @@ def _give_up(lock: FileLock) -> None:
 
 def enter(connection: sqlite3.Connection, lease: Lease) -> bool:
     """Moves the run to the epoch of the lease; False where it is not at the one before it."""
-    facts = (lease.epoch, os.getpid(), socket.gethostname(), time.time(), lease.run_id)
+    facts = {
+        "epoch": lease.epoch,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": time.time(),
+        "run_id": lease.run_id,
+    }
     if lease.epoch == 1:
-        query = "INSERT OR IGNORE INTO leases (epoch, pid, host, since, run_id) VALUES (?, ?, ?, ?, ?)"
+        query = (
+            "INSERT OR IGNORE INTO leases (epoch, pid, host, since, run_id) "
+            "VALUES (:epoch, :pid, :host, :since, :run_id)"
+        )
     else:
         query = (
-            "UPDATE leases SET epoch = ?1, pid = ?2, host = ?3, since = ?4 "
-            "WHERE run_id = ?5 AND epoch = ?1 - 1"
+            "UPDATE leases SET epoch = :epoch, pid = :pid, host = :host, since = :since "
+            "WHERE run_id = :run_id AND epoch = :epoch - 1"
         )
     return connection.execute(query, facts).rowcount == 1
 

@@ -163,11 +163,11 @@ class SqliteJournal:
         with self._told():
             if not self.path.exists():
                 raise self._no_journal()
+        facts: dict[str, str] = {"prefix": prefix}
+        beginning = "substr(run_id, 1, length(:prefix)) = :prefix"
+        query = f"SELECT run_id FROM runs WHERE {beginning} ORDER BY run_id LIMIT 9"
         if prefix == "-":
-            query, facts = "SELECT run_id FROM runs ORDER BY updated DESC, rowid DESC LIMIT 1", ()
-        else:
-            query = "SELECT run_id FROM runs WHERE substr(run_id, 1, length(?1)) = ?1 ORDER BY run_id LIMIT 9"
-            facts = (prefix,)  # type: ignore[assignment]
+            query, facts = "SELECT run_id FROM runs ORDER BY updated DESC, rowid DESC LIMIT 1", {}
         with self._told(), self._connected() as connection:
             found = [str(row[0]) for row in connection.execute(query, facts)]
         if prefix in found:
@@ -322,9 +322,9 @@ _CORRUPT = (None, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _is_known(connection: sqlite3.Connection, run_id: str) -> bool:
-    events, runs = (f"EXISTS (SELECT 1 FROM {table} WHERE run_id = ?1)" for table in ("events", "runs"))
+    events, runs = (f"EXISTS (SELECT 1 FROM {table} WHERE run_id = :run_id)" for table in ("events", "runs"))
     query = f"SELECT {events} OR {runs}"
-    return bool(connection.execute(query, (run_id,)).fetchone()[0])
+    return bool(connection.execute(query, {"run_id": run_id}).fetchone()[0])
 
 
 @contextmanager
