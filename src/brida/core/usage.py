@@ -6,7 +6,7 @@ no sense are never taken for zero: an upper bound stands in, and the sum is mark
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from brida.core.encoding import Block, encode
@@ -17,8 +17,11 @@ class Usage:
     """Tokens, summed over attempts.
 
     The whole input of a request is ``input_tokens`` + ``cache_creation_input_tokens`` +
-    ``cache_read_input_tokens``: the API counts what the prompt cache held apart. ``complete`` is
-    False where a counter had to be guessed from bytes or an attempt was lost before it was counted.
+    ``cache_read_input_tokens``: the API counts what the prompt cache held apart. Parts of others:
+    ``cache_creation_1h_input_tokens`` (of what was written, for an hour), ``thinking_tokens`` (of the
+    output), ``compaction_tokens`` (of both, for shortening the history). ``web_searches`` and
+    ``other_server_tools`` are requests. ``complete`` is False where a counter had to be guessed from bytes
+    or an attempt was lost before it was counted: the sum is no more than what is known then.
     """
 
     input_tokens: int = 0
@@ -26,42 +29,29 @@ class Usage:
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int = 0
     complete: bool = True
+    cache_creation_1h_input_tokens: int = 0
+    thinking_tokens: int = 0
+    compaction_tokens: int = 0
+    web_searches: int = 0
+    other_server_tools: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_creation_input_tokens + other.cache_creation_input_tokens,
-            self.cache_read_input_tokens + other.cache_read_input_tokens,
-            self.complete and other.complete,
-        )
+        summed = {name: getattr(self, name) + getattr(other, name) for name in COUNTERS}
+        return Usage(complete=self.complete and other.complete, **summed)
+
+    @property
+    def input(self) -> int:
+        """The whole input, the prompt cache included."""
+        return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
 
     @property
     def total(self) -> int:
         """Input, cache included, plus output: what the token budget counts."""
-        return TOKENS(self)
+        return self.input + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """Prices the counters of a :class:`Usage`. The token budget is the meter whose every price is 1."""
-
-    input: int
-    output: int
-    cache_write: int
-    cache_read: int
-
-    def __call__(self, usage: Usage) -> int:
-        return (
-            self.input * usage.input_tokens
-            + self.output * usage.output_tokens
-            + self.cache_write * usage.cache_creation_input_tokens
-            + self.cache_read * usage.cache_read_input_tokens
-        )
-
-
-TOKENS: Final = Meter(1, 1, 1, 1)
-
+COUNTERS: Final = tuple(field.name for field in fields(Usage) if field.name != "complete")
+"""The counters, by name; ``complete`` is none."""
 
 MOST: Final = 10**15
 """No reply has so many tokens: a larger counter is no count."""
@@ -71,7 +61,7 @@ def _counter(raw: Mapping[str, object], name: str) -> int | None:
     """The counter where it is a count, 0 where the server left an optional one out, None where it lies."""
     value = raw.get(name)
     if value is None:
-        return 0 if name.startswith("cache_") else None
+        return 0 if name not in ("input_tokens", "output_tokens") else None
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST:
         return value
     return None
@@ -82,7 +72,8 @@ def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply: S
 
     A counter that is missing, negative or no integer is replaced by an upper bound, one token for each
     byte of the request or the reply, and the usage is marked incomplete. A reply without any usage is
-    the same case for both.
+    the same case for both. Where the server lists ``iterations``, what they come to counts: a compaction is
+    in no other number (messages API, usage).
     """
     raw = raw or {}
     tokens_in, tokens_out = _counter(raw, "input_tokens"), _counter(raw, "output_tokens")
@@ -92,7 +83,8 @@ def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply: S
         tokens_in, written, read, complete = request_bytes, 0, 0, False
     else:
         complete = tokens_out is not None
-    return Usage(tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete)
+    counted = Usage(tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete)
+    return _with_parts(_with_iterations(counted, raw), raw)
 
 
 def read_partial_usage(raw: Mapping[str, object] | None, *, billed: bool) -> Usage:
@@ -102,10 +94,48 @@ def read_partial_usage(raw: Mapping[str, object] | None, *, billed: bool) -> Usa
     even when a count is known, since the reply went on after it.
     """
     raw = raw or {}
-    return Usage(
+    known = Usage(
         _counter(raw, "input_tokens") or 0,
         _counter(raw, "output_tokens") or 0,
         _counter(raw, "cache_creation_input_tokens") or 0,
         _counter(raw, "cache_read_input_tokens") or 0,
         complete=not billed,
     )
+    return _with_parts(_with_iterations(known, raw), raw)
+
+
+_SUMMED: Final = (
+    *("input_tokens", "output_tokens"),
+    *("cache_creation_input_tokens", "cache_read_input_tokens"),
+)
+
+
+def _with_iterations(counted: Usage, raw: Mapping[str, object]) -> Usage:
+    """Each counter as the sum of the iterations, where that is more than the reply's own number."""
+    listed = raw.get("iterations")
+    iterations = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    sums = {name: sum(_counter(one, name) or 0 for one in iterations) for name in _SUMMED}
+    values = {name: max(getattr(counted, name), sums[name]) for name in _SUMMED}
+    compacted = [one for one in iterations if one.get("type") == "compaction"]
+    shortening = sum(_counter(one, name) or 0 for one in compacted for name in _SUMMED)
+    return Usage(**values, complete=counted.complete, compaction_tokens=shortening)
+
+
+def _with_parts(counted: Usage, raw: Mapping[str, object]) -> Usage:
+    """With the counters that are parts of others, never more than those, and the server's own tools."""
+    details, written = _table(raw, "output_tokens_details"), _table(raw, "cache_creation")
+    hour = _counter(written, "ephemeral_1h_input_tokens") or 0
+    tools = _table(raw, "server_tool_use")
+    used = {name: _counter(tools, name) or 0 for name in tools}
+    searches = used.pop("web_search_requests", 0)
+    return counted + Usage(
+        cache_creation_1h_input_tokens=min(hour, counted.cache_creation_input_tokens),
+        thinking_tokens=min(_counter(details, "thinking_tokens") or 0, counted.output_tokens),
+        web_searches=searches,
+        other_server_tools=sum(used.values()),
+    )
+
+
+def _table(raw: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,116 @@
+"""What tokens cost. Tokens and money are one mechanism: a meter that prices the counters of a reply.
+
+For the token budget every price is 1; for the cost budget they are US dollars, as exact decimals.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from brida.core.usage import Usage
+
+Number: TypeAlias = int | Decimal
+MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Prices each counter of a :class:`Usage`, for one token or one search.
+
+    ``above``: the whole input, in tokens, above which it holds for all of the request.
+    """
+
+    input: Number
+    output: Number
+    cache_read: Number
+    cache_write: Number
+    cache_write_1h: Number
+    web_search: Number = 0
+    above: int = 0
+
+    def __call__(self, usage: Usage) -> Number:
+        """What the usage comes to."""
+        hour = usage.cache_creation_1h_input_tokens
+        return (
+            self.input * usage.input_tokens
+            + self.output * usage.output_tokens
+            + self.cache_read * usage.cache_read_input_tokens
+            + self.cache_write * (usage.cache_creation_input_tokens - hour)
+            + self.cache_write_1h * hour
+            + self.web_search * usage.web_searches
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The meters of one model, the one for the smallest input first, and where they are from.
+
+    ``source``: such as a package with its version, or a file. ``date``: the day they were looked up, as
+    ISO 8601 writes it.
+    """
+
+    tiers: tuple[Meter, ...]
+    source: str = ""
+    date: str = ""
+
+    @classmethod
+    def of(  # noqa: PLR0913
+        cls,
+        *,
+        input: Decimal | str | int,
+        output: Decimal | str | int,
+        cache_read: Decimal | str | int | None = None,
+        cache_write: Decimal | str | int | None = None,
+        cache_write_1h: Decimal | str | int | None = None,
+        source: str = "code",
+        date: str = "",
+    ) -> "Prices":
+        """Prices in US dollars a million tokens.
+
+        What is not given of the cache: reading costs as much as input, and writing 1.25 times that, 2 times
+        for an hour (messages API, prompt caching). A number that is none, or below 0, raises ``ValueError``.
+        """
+        plain = _dollars("input", input)
+        given = {
+            "output": _dollars("output", output),
+            "cache_read": plain if cache_read is None else _dollars("cache_read", cache_read),
+        }
+        five = plain * 5 / 4 if cache_write is None else _dollars("cache_write", cache_write)
+        hour = max(plain * 2, five) if cache_write_1h is None else _dollars("cache_write_1h", cache_write_1h)
+        return cls((Meter(plain, cache_write=five, cache_write_1h=hour, **given),), source, date)
+
+    @property
+    def are_zero(self) -> bool:
+        """Whether nothing costs anything."""
+        return all(tier.input == tier.output == tier.cache_write == 0 for tier in self.tiers)
+
+    def cost(self, usage: Usage) -> Number:
+        """What one reply comes to: the size of its input decides the price of all of it."""
+        return [tier for tier in self.tiers if usage.input > tier.above or not tier.above][-1](usage)
+
+    def worst(self, input_tokens: int, output_tokens: int, *, cached: bool, for_an_hour: bool) -> Number:
+        """The most that a request of so many tokens can come to, whatever of it the cache is used for."""
+        within = [tier for tier in self.tiers if input_tokens > tier.above or not tier.above]
+        dearest = max(tier.input for tier in within)
+        if cached:
+            dearest = max(dearest, *(tier.cache_write for tier in within), *(t.cache_read for t in within))
+        if for_an_hour:
+            dearest = max(dearest, *(tier.cache_write_1h for tier in within))
+        return dearest * input_tokens + max(tier.output for tier in within) * output_tokens
+
+
+TOKENS: Final = Prices((Meter(1, 1, 1, 1, 1),), "tokens")
+"""The prices of the token budget."""
+
+NOTHING: Final = Prices((Meter(*(Decimal(0),) * 5),), "local")
+"""The prices of a model that runs in this process."""
+
+
+def _dollars(name: str, value: Decimal | str | int) -> Decimal:
+    try:
+        number = Decimal(value)
+    except (ArithmeticError, TypeError, ValueError):
+        number = Decimal("NaN")
+    if isinstance(value, bool | float) or not number.is_finite() or number < 0:
+        raise ValueError(f"{name}: expected US dollars a million tokens, from 0, got {value!r}")
+    return number / MILLION
