@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brida.core.events import decode_event, encode_event
+from brida.core.codec import decode_event, encode_event
 from brida.core.replay import replay
 from brida.journal.sqlite import SqliteJournal
 from brida.runtime.outcome import Outcome

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from brida.core.events import Fault as Fault
     from brida.core.events import Question as Question
     from brida.core.events import Reply as Reply
+    from brida.core.limits import Limits as Limits
     from brida.core.policy import Policy as Policy
     from brida.core.policy import Rule as Rule
     from brida.core.state import State as State
     from brida.core.stops import Stop as Stop
     from brida.core.usage import Usage as Usage
-    from brida.core.valves import Limits as Limits
     from brida.errors import BridaError as BridaError
     from brida.errors import ConfigurationError as ConfigurationError
     from brida.errors import JournalError as JournalError
@@ -55,7 +55,7 @@ _HOMES = {
     "Happened": "brida.tools.reconcile",
     "Image": "brida.tools.image",
     "JournalError": "brida.errors",
-    "Limits": "brida.core.valves",
+    "Limits": "brida.core.limits",
     "Model": "brida.models.base",
     "ModelFault": "brida.errors",
     "Outcome": "brida.runtime.outcome",

@@ -28,11 +28,12 @@ from brida.core.decisions import Env
 from brida.core.definition import differences
 from brida.core.events import ANSWER_TOOL, Declaration, Event, Started
 from brida.core.history import History
+from brida.core.limits import Limits
 from brida.core.policy import Policy
 from brida.core.state import State, fold
 from brida.core.stops import Stop
 from brida.core.turn import Phase
-from brida.core.valves import REPLY_CEILING, GateName, Gates, Limits, Valve
+from brida.core.valves import REPLY_CEILING, GateName, Gates, Valve
 from brida.core.wording import Say, outcome_unknown
 from brida.errors import ConfigurationError, ResumeRefused
 from brida.models.base import Delta, Model, close_quietly

@@ -11,7 +11,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from brida.core.events import CallFinished, Received, Started, Stopped, decode_event
+from brida.core.codec import decode_event
+from brida.core.events import CallFinished, Received, Started, Stopped
 from brida.core.state import fold
 from brida.core.stops import Stop
 from brida.journal.sqlite import SqliteJournal

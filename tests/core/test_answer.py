@@ -4,9 +4,9 @@
 import pytest
 
 from brida.core.events import ANSWER_TOOL, Checked
+from brida.core.limits import Limits
 from brida.core.policy import Policy
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, says
 
 GIVE = FakeTool(ANSWER_TOOL, required=("n",))

@@ -1,7 +1,7 @@
 """What a closing reply is asked before, and what its request leaves out."""
 
+from brida.core.limits import Limits
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, says
 
 READ = FakeTool("read")

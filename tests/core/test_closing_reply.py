@@ -4,8 +4,8 @@
 import pytest
 
 from brida.core.events import Closing, Fault, Sent
+from brida.core.limits import Limits
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, for_ever, says
 
 READ = FakeTool("read")

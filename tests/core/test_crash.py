@@ -19,11 +19,11 @@ from brida.core.events import (
     StopRequested,
     Waited,
 )
+from brida.core.limits import Limits
 from brida.core.run import Done, Send, Wait, next_step
 from brida.core.state import CRASHED
 from brida.core.stops import Stop
 from brida.core.turn import Phase
-from brida.core.valves import Limits
 from support.interruptions import contents, crashed, during
 from support.loop import FakeTool, Simulation, says
 

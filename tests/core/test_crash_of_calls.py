@@ -16,9 +16,9 @@ from brida.core.events import (
     StopRequested,
     TurnStarted,
 )
+from brida.core.limits import Limits
 from brida.core.run import Execute, FindOut, Note, next_step
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.interruptions import contents, crashed, during
 from support.loop import FakeTool, Simulation, says
 

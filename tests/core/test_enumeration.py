@@ -34,11 +34,11 @@ from brida.core.events import (
     TurnStarted,
     Waited,
 )
+from brida.core.limits import Limits
 from brida.core.request import Request
 from brida.core.run import Ask, Done, Execute, Send, Wait, next_step
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, environment, null_stop, says, started
 from support.validator import PrefixValidator, problems
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from brida.core.events import ANSWER_TOOL, Fault
-from brida.core.valves import Limits
+from brida.core.limits import Limits
 from support.loop import FakeTool, Simulation, says
 
 LENGTH = 4

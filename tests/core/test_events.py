@@ -10,18 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brida.core.codec import decode_event, encode_event, to_json
 from brida.core.encoding import Block
-from brida.core.events import (
-    KINDS,
-    VERSION,
-    Fault,
-    Received,
-    Reply,
-    Said,
-    decode_event,
-    encode_event,
-    to_json,
-)
+from brida.core.events import KINDS, VERSION, Fault, Received, Reply, Said
 from brida.core.stops import STOP_CLASSES, Stop
 from support.loop import FakeTool, says, started
 from support.strategies import json_objects, texts

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from brida.core.events import Fault
+from brida.core.limits import Limits
 from brida.core.policy import Policy, Rule
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, null_stop, says
 
 

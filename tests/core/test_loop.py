@@ -3,7 +3,7 @@
 import pytest
 
 from brida.core.events import Fault
-from brida.core.valves import Limits
+from brida.core.limits import Limits
 from support.loop import FakeTool, Simulation, null_stop, says
 
 READ = FakeTool("read", lambda arguments: f"content of {arguments.get('p')}")

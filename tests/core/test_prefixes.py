@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brida.core.events import (
-    Sent,
-    decode_event,
-    encode_event,
-)
+from brida.core.codec import decode_event, encode_event
+from brida.core.events import Sent
 from brida.core.replay import replay
 from brida.core.run import next_step
 from brida.core.state import State, fold

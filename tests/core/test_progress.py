@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brida.core.events import Said
-from brida.core.valves import Limits
+from brida.core.limits import Limits
 from support.loop import FakeTool, Simulation, for_ever, says
 
 CONSTANT = FakeTool("same", lambda arguments: "x")

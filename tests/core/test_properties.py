@@ -7,6 +7,7 @@ import itertools
 
 from hypothesis import given, settings
 
+from brida.core.codec import decode_event, encode_event
 from brida.core.encoding import digest
 from brida.core.events import (
     Answered,
@@ -19,8 +20,6 @@ from brida.core.events import (
     Received,
     Said,
     Sent,
-    decode_event,
-    encode_event,
 )
 from brida.core.state import State, fold
 from brida.core.stops import STOP_CLASSES, Stop

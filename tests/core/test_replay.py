@@ -19,10 +19,10 @@ from brida.core.events import (
     Stopped,
     StopRequested,
 )
+from brida.core.limits import Limits
 from brida.core.replay import OtherEnd, fork, places_to_fork, replay
 from brida.core.state import fold
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.interruptions import during
 from support.loop import FakeTool, Simulation, says
 

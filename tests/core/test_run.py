@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from brida.core.events import Answered, Asked, CallFinished, Decided, Received, Said, Sent, StopRequested
+from brida.core.limits import Limits
 from brida.core.policy import Policy, Rule
 from brida.core.run import Execute, next_step
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import INTERRUPTED, FakeTool, Simulation, says, started
 
 READ = FakeTool("read", lambda arguments: f"content of {arguments.get('p')}")

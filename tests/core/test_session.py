@@ -3,8 +3,8 @@
 import pytest
 
 from brida.core.events import Resumed, Said, StopRequested
+from brida.core.limits import Limits
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, says
 
 READ = FakeTool("read")

@@ -20,11 +20,11 @@ from brida.core.events import (
     TurnStarted,
     Waited,
 )
+from brida.core.limits import Limits
 from brida.core.state import PAST_TURNS, fold
 from brida.core.stops import Stop
 from brida.core.turn import Phase
 from brida.core.usage import Usage
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, null_stop, says, started
 
 READ = FakeTool("read")

@@ -14,10 +14,10 @@ from brida.core.events import (
     Stopped,
     StopRequested,
 )
+from brida.core.limits import Limits
 from brida.core.run import next_step
 from brida.core.stops import Stop
 from brida.core.turn import Phase
-from brida.core.valves import Limits
 from support.loop import FakeTool, Simulation, says
 
 READ = FakeTool("read")

@@ -5,10 +5,11 @@ import math
 import pytest
 
 from brida.core.events import Fault, StopRequested
+from brida.core.limits import Limits
 from brida.core.run import Done, next_step
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.core.valves import GATE_NAMES, Gates, Limits
+from brida.core.valves import GATE_NAMES, Gates
 from support.loop import FakeTool, Simulation, for_ever, says
 
 READ = FakeTool("read", lambda arguments: f"content of {arguments.get('p')}")

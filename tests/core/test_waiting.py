@@ -18,11 +18,11 @@ from brida.core.events import (
     Stopped,
     StopRequested,
 )
+from brida.core.limits import Limits
 from brida.core.replay import replay
 from brida.core.run import Done, next_step
 from brida.core.stops import Stop
 from brida.core.turn import Phase
-from brida.core.valves import Limits
 from support.interruptions import (
     ASK1,
     BATCH,

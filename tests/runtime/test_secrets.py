@@ -19,7 +19,8 @@ import pytest
 from pydantic import AfterValidator
 
 from brida import Answer, ToolError, reply, run_process, tool, tool_use
-from brida.core.events import Said, encode_event
+from brida.core.codec import encode_event
+from brida.core.events import Said
 from brida.journal.sqlite import SqliteJournal
 from brida.tools.builtin import builtin_tools
 from brida.tools.output import RESULT_LIMIT

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brida.core.valves import Limits
+from brida.core.limits import Limits
 from brida.errors import ConfigurationError
 from brida.settings.schema import json_schema
 from brida.settings.table import BY_KEY, BY_VARIABLE, SETTINGS, is_no_looser

@@ -4,7 +4,8 @@ import itertools
 import json
 
 from brida import Agent, ScriptedModel, tool
-from brida.core.events import Resumed, Stopped, decode_event, encode_event
+from brida.core.codec import decode_event, encode_event
+from brida.core.events import Resumed, Stopped
 from brida.core.state import fold
 from brida.runtime.outcome import Outcome
 from support.validator import problems

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from brida import Agent, current_call, tool
-from brida.core.events import Event, Reply, encode_event
+from brida.core.codec import encode_event
+from brida.core.events import Event, Reply
 from brida.core.replay import replay
 from brida.core.request import Request
 from brida.core.state import fold

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from brida.core.codec import decode_event, encode_event
 from brida.core.decisions import Env
 from brida.core.events import (
     Answered,
@@ -31,16 +32,15 @@ from brida.core.events import (
     Stopped,
     StopRequested,
     Waited,
-    decode_event,
-    encode_event,
 )
+from brida.core.limits import Limits
 from brida.core.request import Request
 from brida.core.run import Ask, Done, Execute, FindOut, Send, Step, Wait, next_step
 from brida.core.state import State, fold
 from brida.core.stops import Stop
 from brida.core.turn import Call, Phase
 from brida.core.usage import Usage, read_partial_usage, read_usage
-from brida.core.valves import Gates, Limits
+from brida.core.valves import Gates
 from support.validator import PrefixValidator
 
 Model = Callable[[dict[str, Any]], Reply | Fault]

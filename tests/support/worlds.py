@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from brida.core.events import ANSWER_TOOL, Event, Fault, Finding, Reconciled, Reply, Said, Sent
+from brida.core.limits import Limits
 from brida.core.policy import TIERS, Policy
 from brida.core.stops import Stop
-from brida.core.valves import Limits
 from support.loop import INTERRUPTED, FakeTool, Simulation
 
 # --- the model --------------------------------------------------------------------------------------------

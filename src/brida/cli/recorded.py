@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from brida.cli.screen import Screen
 from brida.cli.trace import Trace, closing_line
 from brida.cli.transcript import markdown
+from brida.core.codec import encode_event, to_json
 from brida.core.events import (
     Answered,
     Asked,
@@ -20,8 +21,6 @@ from brida.core.events import (
     Started,
     Stopped,
     StopRequested,
-    encode_event,
-    to_json,
 )
 from brida.core.state import State, fold
 from brida.runtime.outcome import Outcome

@@ -18,7 +18,8 @@ from brida.cli.menu import Menu
 from brida.cli.reins import Reins
 from brida.cli.screen import Screen, somebody_is_there
 from brida.cli.trace import Trace
-from brida.core.events import Event, to_json
+from brida.core.codec import to_json
+from brida.core.events import Event
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
 from brida.models.base import Delta, close_quietly

@@ -24,7 +24,7 @@ def show_command(say: Catalogue, screen: Screen) -> click.Command:
 
     def show(journal: "SqliteJournal", run: str, **values: Any) -> int:
         from brida.cli.recorded import Timeline
-        from brida.core.events import to_json
+        from brida.core.codec import to_json
 
         run_id = journal.find(run)
         records, broken = _readable(lambda: journal.read(run_id))

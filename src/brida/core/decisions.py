@@ -13,11 +13,12 @@ from typing import Final, Literal, Protocol
 from brida.core import wording
 from brida.core.encoding import encode
 from brida.core.events import Decided, Impact, Question, Verdict
+from brida.core.limits import Limits
 from brida.core.policy import Policy
 from brida.core.state import State
 from brida.core.stops import Stop
 from brida.core.turn import Call
-from brida.core.valves import Gates, Limits
+from brida.core.valves import Gates
 from brida.core.wording import Say
 
 MOST_EDITS: Final = 20
@@ -52,7 +53,8 @@ class Env:
     ``on_ask``: whether somebody is there to answer; where nobody is, what needs an answer is declined, or
     the run waits for it.
     ``yes_to``: tools whose questions are answered yes in advance; never against a deny rule.
-    ``check_answer``: what is wrong with a text that must be a structured answer.
+    ``check_answer``: what is wrong with a text that must be a structured answer. ``counts_tokens``: whether
+    the server can count the tokens of a request.
     """
 
     limits: Limits
@@ -63,6 +65,7 @@ class Env:
     on_ask: Literal["ask", "decline", "park"] = "ask"
     yes_to: frozenset[str] = frozenset()
     check_answer: Callable[[str, Say], tuple[str, ...]] | None = None
+    counts_tokens: bool = False
 
 
 def decide(call: Call, state: State, env: Env) -> Decided | Question | Stop:

@@ -1,24 +1,23 @@
-"""What a run can learn: every event, and the one codec that turns it into JSON and back.
+"""What a run can learn: every event. ``codec`` turns them into JSON and back.
 
 The journal of a run is the list of its events, in order. An event is a fact, never an order; each
 carries ``at``, the time at which it was learned (seconds since the epoch), which is the only clock the
 core has. A driver stamps it. Blocks of a reply are kept as they were received, unknown fields included.
-
-A record of a version or kind that this code does not know is refused: unknown means stop.
 """
 
-import json
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from brida.core.encoding import Block, encode
+from brida.core.encoding import Block
+from brida.core.ledger import Left, Reserve
+from brida.core.prices import Number, Prices
 from brida.core.stops import Stop
+from brida.core.usage import Usage
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of a record: 2 knows what requests may cost, and runs that start others."""
 
 Impact: TypeAlias = Literal["read", "idempotent", "high"]
 Verdict: TypeAlias = Literal["allow", "denied", "unknown_tool", "invalid", "declined"]
@@ -119,7 +118,10 @@ class Started:
     call of the tool :data:`ANSWER_TOOL`, or a text that fits a schema. ``settings``: what whoever made the
     agent needs to make it again; the core does not look at it. ``approval_ttl``: seconds after which an
     answer to a question is none any more where the run only then goes on, None for never. ``forked_from``:
-    the run, and the number of its last event, whose events this one began with.
+    the run, and the number of its last event, whose events this one began with. ``prices``: what its model
+    costs, None where nobody knows. ``cache``: whether the parts that stay the same are marked for the prompt
+    cache. ``budgets``: the shared ones that its requests count in. ``parent``: the run that started it, for
+    its call ``parent_call``; ``depth``: how many runs stand above it.
     """
 
     at: float
@@ -138,6 +140,12 @@ class Started:
     settings: Mapping[str, object] | None = None
     approval_ttl: float | None = None
     forked_from: str | None = None
+    prices: Prices | None = None
+    cache: bool = False
+    budgets: tuple[str, ...] = ()
+    parent: str | None = None
+    parent_call: str | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +161,15 @@ class Said:
 class Sent:
     """An attempt is about to leave: it seals the open user message. Recorded before the bytes go out.
 
-    ``digest`` is that of the whole request.
+    ``digest`` is that of the whole request. ``reserve``: the most that it can come to; None in records of
+    versions that reserved nothing.
     """
 
     at: float
     attempt: int
     max_tokens: int
     digest: str
+    reserve: Reserve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,53 @@ class Waited:
 
     at: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokensCounted:
+    """A server counted the request that comes next, or could not: ``input_tokens`` is None then."""
+
+    at: float
+    input_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsRead:
+    """What is left of the budgets that the run shares, and of what its parent may spend, was looked at."""
+
+    at: float
+    left: tuple[Left, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSent:
+    """A run that this one started is about to send an attempt, for which so much is reserved here."""
+
+    at: float
+    run_id: str
+    tokens: int
+    cost: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSettled:
+    """What an attempt of a run that this one started came to. ``held``: what of its reserve stays counted."""
+
+    at: float
+    run_id: str
+    usage: Usage
+    cost: Number | None = None
+    held_tokens: Number = 0
+    held_cost: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallWaits:
+    """The run that a call started waits for a person: the call goes on when that has its answer."""
+
+    at: float
+    call_id: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,18 +383,22 @@ class Resumed:
     """A run that had stopped, or whose process had died, goes on. Whatever was under way is unknown now.
 
     ``afresh``: with a new text of a person, so that what is counted for one text (turns, requests, calls,
-    pauses, seconds) begins again and a paused turn is left out. ``new_budget``: the tokens too.
+    pauses, seconds) begins again and a paused turn is left out. ``new_budget``: the tokens and the money
+    too. ``prices``: what the model costs, where that was not known before.
     """
 
     at: float
     afresh: bool = False
     new_budget: bool = False
+    prices: Prices | None = None
 
 
 Event: TypeAlias = (
     Started
     | Said
     | Sent
+    | TokensCounted
+    | BudgetsRead
     | Received
     | Lost
     | Waited
@@ -349,6 +410,9 @@ Event: TypeAlias = (
     | CallStarted
     | CallFinished
     | Reconciled
+    | ChildSent
+    | ChildSettled
+    | CallWaits
     | Checked
     | StopRequested
     | Closing
@@ -357,79 +421,3 @@ Event: TypeAlias = (
 )
 
 KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in typing.get_args(Event)}
-
-
-def to_json(event: Event) -> dict[str, object]:
-    """The event as a JSON object, its kind and the version of the record first."""
-    return {"kind": type(event).__name__, "version": VERSION, **_plain(event)}
-
-
-def encode_event(event: Event) -> bytes:
-    """The event as one line of JSON, without the line's end."""
-    return encode(to_json(event))
-
-
-def decode_event(line: bytes | str) -> Event:
-    """The event that ``line`` holds.
-
-    Raises ``ValueError`` where the line is no record, where its version is newer than this code, and
-    where a kind or a field is unknown or missing: a journal is read whole or not at all.
-    """
-    return from_json(json.loads(line))
-
-
-def from_json(record: object) -> Event:
-    """The event that :func:`to_json` gave; raises ``ValueError`` as :func:`decode_event` does."""
-    if not isinstance(record, dict) or record.get("version") != VERSION:
-        raise ValueError(f"version: expected a record of version {VERSION}, got {str(record)[:80]}")
-    kind = KINDS.get(str(record.get("kind")))
-    if kind is None:
-        raise ValueError(f"kind: {record.get('kind')!r} is unknown; it is one of {', '.join(KINDS)}")
-    values = {name: value for name, value in record.items() if name not in ("kind", "version")}
-    if not isinstance(values.get("at"), int | float):
-        raise ValueError(f"at: expected the time of the event in seconds, got {values.get('at')!r}")
-    return typing.cast(Event, _build(kind, values))
-
-
-def _plain(value: object) -> dict[str, object]:
-    return {field.name: _plain_value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
-
-
-def _plain_value(value: object) -> object:
-    if is_dataclass(value):
-        return _plain(value)
-    if isinstance(value, tuple):
-        return [_plain_value(item) for item in value]
-    return value
-
-
-@cache
-def _hints(kind: type) -> dict[str, object]:
-    return typing.get_type_hints(kind)
-
-
-def _build(kind: type, values: object) -> object:
-    if not isinstance(values, dict):
-        raise ValueError(f"{kind.__name__}: expected an object, got {str(values)[:80]}")
-    hints = _hints(kind)
-    unknown = values.keys() - hints.keys()
-    if unknown:
-        raise ValueError(f"{kind.__name__}: unknown field {min(unknown)!r}")
-    try:
-        return kind(**{name: _revive(hints[name], value) for name, value in values.items()})
-    except TypeError as error:
-        raise ValueError(f"{kind.__name__}: {error}") from error
-
-
-def _revive(hint: object, value: object) -> object:
-    """Dataclasses and tuples come back as such; every other value is what JSON gave."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        parts = [part for part in typing.get_args(hint) if part is not type(None)]
-        listed = [part for part in parts if typing.get_origin(part) is tuple]
-        hint = listed[0] if listed and isinstance(value, list) else parts[0]
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _build(hint, value)
-    if typing.get_origin(hint) is tuple and isinstance(value, list):
-        (item, *_) = typing.get_args(hint)
-        return tuple(_revive(item, part) for part in value)
-    return value

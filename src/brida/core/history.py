@@ -32,6 +32,7 @@ class History:
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self._sealed = bytearray()
         self._hash = hashlib.sha256()
+        self._off = 0
         self._calls: dict[str, bytes | None] = {}
         self._texts: tuple[bytes, ...] = ()
         self._waiting_texts: tuple[bytes, ...] = ()
@@ -64,6 +65,7 @@ class History:
     ) -> None:
         """The assistant message, verbatim but for blank texts, which the API refuses; its calls are open."""
         start = len(self._sealed)
+        self._off += tokens_off(content)
         if self._paused_from is None:
             self._before_pause = (self._results_only, self._server_tools)
         self._append(encode({"role": "assistant", "content": [b for b in content if not is_blank_text(b)]}))
@@ -81,6 +83,7 @@ class History:
         if self._calls.get(call_id, b"") is not None:
             raise ValueError(f"call {call_id!r} is not open")
         result: dict[str, object] = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        self._off += tokens_off([result])
         self._calls[call_id] = encode({**result, "is_error": True} if is_error else result)
 
     def seal(self) -> None:
@@ -123,6 +126,14 @@ class History:
     def size(self) -> int:
         """Bytes of the messages sent so far."""
         return len(self._sealed)
+
+    @property
+    def weight(self) -> int:
+        """Tokens that the messages have at most, the open one as far as it has come: a token for each byte,
+        but for images and documents, of which other rules are known.
+        """
+        waiting = (*self._calls.values(), *self._texts, *self._waiting_texts)
+        return max(0, len(self._sealed) + sum(len(part) for part in waiting if part) + self._off) + FRAME
 
     def encoded(self) -> bytes:
         """The JSON list of the messages as the next request carries it, the open message included."""
@@ -200,6 +211,7 @@ class History:
             raise ValueError(f"messages[{index}].role: {role!r} is neither 'user' nor 'assistant'")
 
     def _take_user(self, index: int, blocks: Sequence[Block]) -> None:
+        self._off += tokens_off(blocks)
         for block in blocks:
             if block.get("type") != "tool_result":
                 self._texts += (encode(block),)
@@ -209,6 +221,33 @@ class History:
                 raise ValueError(
                     f"messages[{index}]: the result for {block.get('tool_use_id')!r} answers no open call"
                 )
+
+
+FRAME: Final = len(b'{"role":"user","content":[]},')
+"""Bytes around the blocks of a message that is still open."""
+
+IMAGE: Final = 5_000
+"""Tokens that an image has at most: a server scales down what is larger (messages API, vision)."""
+
+DOCUMENT: Final = 1_000_000
+"""Tokens that a document has at most which is not in the request itself: all that any model reads."""
+
+
+def tokens_off(content: Sequence[Block]) -> int:
+    """By how much a token for each byte is off, where there are images, or documents that lie elsewhere."""
+    off = 0
+    for block in content:
+        inner, source = block.get("content"), block.get("source")
+        if isinstance(inner, list | tuple):
+            off += tokens_off([one for one in inner if isinstance(one, Mapping)])
+        if not isinstance(source, Mapping):
+            continue
+        data = source.get("data")
+        if block.get("type") == "image":
+            off += IMAGE - (len(data) if isinstance(data, str) and len(data) > IMAGE else 0)
+        elif source.get("type") in ("url", "file"):
+            off += DOCUMENT
+    return off
 
 
 FOREIGN: Final = {"user": ("tool_use", "server_tool_use", "thinking"), "assistant": ("tool_result",)}

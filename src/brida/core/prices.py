@@ -54,7 +54,7 @@ class Prices:
     date: str = ""
 
     @classmethod
-    def of(  # noqa: PLR0913
+    def of(
         cls,
         *,
         input: Decimal | str | int,
@@ -71,13 +71,10 @@ class Prices:
         for an hour (messages API, prompt caching). A number that is none, or below 0, raises ``ValueError``.
         """
         plain = _dollars("input", input)
-        given = {
-            "output": _dollars("output", output),
-            "cache_read": plain if cache_read is None else _dollars("cache_read", cache_read),
-        }
+        read = plain if cache_read is None else _dollars("cache_read", cache_read)
         five = plain * 5 / 4 if cache_write is None else _dollars("cache_write", cache_write)
         hour = max(plain * 2, five) if cache_write_1h is None else _dollars("cache_write_1h", cache_write_1h)
-        return cls((Meter(plain, cache_write=five, cache_write_1h=hour, **given),), source, date)
+        return cls((Meter(plain, _dollars("output", output), read, five, hour),), source, date)
 
     @property
     def are_zero(self) -> bool:

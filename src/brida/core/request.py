@@ -1,10 +1,14 @@
-"""One request to the model: what stays fixed for the run, and the messages as bytes."""
+"""One request to the model: what stays fixed for the run, and the messages as bytes.
+
+Where the prompt cache is used, what stays fixed is marked for it: the tools, the system prompt, and by a
+field of the request itself the newest message. No mark ever stands in a message, so none is encoded anew.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from brida.core.encoding import encode
 from brida.core.events import Started
@@ -12,13 +16,22 @@ from brida.core.events import Started
 RESERVED = ("messages", "model", "max_tokens", "system", "tools", "stop_sequences", "stream", "thread")
 """Fields of the body that ``extra`` may not hold: the loop owns them."""
 
+MARK: Final = {"cache_control": {"type": "ephemeral"}}
+MOST_MARKS: Final = 4
+"""Marks that the API takes in one request, that of the newest message included."""
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The part of the body that never changes within a run, encoded once: an open JSON object."""
+    """The part of the body that never changes within a run, encoded once: an open JSON object.
+
+    ``cached``: whether a part of a request may be written to the prompt cache; ``for_an_hour``: for so long.
+    """
 
     model: str
     encoded: bytes
+    cached: bool = False
+    for_an_hour: bool = False
 
     @classmethod
     def of(cls, started: Started, *, closing: bool = False) -> "Head":
@@ -26,19 +39,34 @@ class Head:
 
         ``closing``: that of a closing reply, which has the same tools and may use none of them.
         """
-        parts: dict[str, object] = {
-            "model": started.model,
-            "system": started.system,
-            "tools": [tool.definition for tool in started.tools],
-            "stop_sequences": started.stop_sequences,
-        }
-        given = {name: value for name, value in parts.items() if value}
-        body = {**given, **(started.extra or {})}
+        given = encode((started.messages, started.extra, [tool.definition for tool in started.tools]))
+        marks = given.count(b'"cache_control"')
+        body = _body(started, MOST_MARKS - marks if started.cache else 0)
         if closing:
             body.pop("tool_choice", None)
             body |= _without_format(body)
             body |= {"tool_choice": {"type": "none"}} if started.tools else {}
-        return cls(started.model, encode(body)[:-1])
+        hour = b'"1h"' in given
+        return cls(started.model, encode(body)[:-1], cached=bool(started.cache or marks), for_an_hour=hour)
+
+
+def _body(started: Started, marks: int) -> dict[str, object]:
+    """The fields that stay the same; so many of them, at most, are marked for the prompt cache."""
+    system: object = started.system
+    tools = [tool.definition for tool in started.tools]
+    newest = MARK if marks > 0 and "cache_control" not in (started.extra or {}) else {}
+    if system and marks > 1:
+        system = [{"type": "text", "text": system, **MARK}]
+    if tools and marks > (2 if system else 1):
+        tools = [*tools[:-1], {**tools[-1], **MARK}]
+    parts = {
+        "model": started.model,
+        "system": system,
+        "tools": tools,
+        "stop_sequences": started.stop_sequences,
+    }
+    given = {name: value for name, value in parts.items() if value}
+    return {**given, **newest, **(started.extra or {})}
 
 
 def _without_format(body: Mapping[str, object]) -> dict[str, object]:

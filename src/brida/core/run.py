@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from brida.core import wording
+from brida.core.ceilings import largest, reserve
 from brida.core.decisions import Env, decide
 from brida.core.events import (
     ANSWER_TOOL,
@@ -29,10 +30,10 @@ from brida.core.events import (
     TurnStarted,
 )
 from brida.core.request import Head, Request
-from brida.core.state import State
+from brida.core.state import RATE_LIMITED, State
 from brida.core.stops import Stop
 from brida.core.turn import Call, Phase
-from brida.core.valves import CLOSING_STOPS, MAX_WAIT, ask
+from brida.core.valves import CLOSING_STOPS, MAX_WAIT, ask, worked
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ class Send:
     request: Request
     events: tuple[Event, ...]
     seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Let the server count the tokens of ``request``, which a bound by bytes would not let pass."""
+
+    request: Request
+    seconds_left: float | None
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +106,9 @@ class Done:
     events: tuple[Event, ...] = ()
 
 
-Step: TypeAlias = Send | Wait | Ask | Execute | FindOut | Note | Done
+Step: TypeAlias = Send | Count | Wait | Ask | Execute | FindOut | Note | Done
 
+BUDGETS: Final = ("token_budget", "cost_budget")
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
 MOST_DOUBLINGS: Final = 10
@@ -131,26 +142,44 @@ def next_step(state: State, env: Env) -> Step:
 
 
 def _send(state: State, env: Env) -> Step:
-    if stop := ask(env.gates.request, state):
-        return _end(state, env, stop)
-    return _attempt(state, env, state.attempts + 1, state.head, state.max_tokens)
+    stop = ask(env.gates.request, state)
+    fitting = largest(state, env.limits, state.head, state.max_tokens)
+    if (stop is None or stop.kind in BUDGETS) and fitting != state.max_tokens and _can_count(state, env):
+        request = Request(state.head, state.max_tokens, state.history.encoded())
+        return Count(request, _seconds_left(state, env))
+    if stop is not None or isinstance(fitting, Stop):
+        return _end(state, env, stop or fitting)  # type: ignore[arg-type]
+    return _attempt(state, env, state.attempts + 1, state.head, fitting)
+
+
+def _can_count(state: State, env: Env) -> bool:
+    """Whether the server's own count may be lower than the bound, and was not asked for yet."""
+    return env.counts_tokens and not state.tokens_counted
 
 
 def _attempt(state: State, env: Env, number: int, head: Head, max_tokens: int) -> Send:
     digest = Request.digest(head, max_tokens, state.history.digest())
     request = Request(head, max_tokens, state.history.encoded())
-    return Send(request, (Sent(state.at, number, max_tokens, digest),), _seconds_left(state, env))
+    sent = Sent(state.at, number, max_tokens, digest, reserve(state, head, max_tokens))
+    return Send(request, (sent,), _seconds_left(state, env))
 
 
 def _try_again(state: State, env: Env, fault: Fault) -> Step:
     if fault.again and (stop := ask(env.gates.request, state)):
         return _end(state, env, stop)
-    wait = fault.retry_after
-    if wait is None:
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(state.attempts - 1, MOST_DOUBLINGS))
-    if not fault.again or state.attempts >= env.limits.max_attempts or state.waited + wait > MAX_WAIT:
+    backoff = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(state.attempts - 1, MOST_DOUBLINGS))
+    wait = backoff if fault.retry_after is None else fault.retry_after
+    patience = env.limits.wait_rate_limit
+    if patience is not None and fault.kind == RATE_LIMITED:
+        wait = max(wait, backoff)  # so that the seconds bound the attempts
+        over = state.waited_out + wait > patience
+    else:
+        limited, waited_out = (0, 0.0) if patience is None else (state.limited, state.waited_out)
+        over = state.attempts - limited >= env.limits.max_attempts
+        over = over or state.waited - waited_out + wait > MAX_WAIT
+    if not fault.again or over:
         return _end(state, env, _model_error(fault, state, wait))
-    return Wait(wait, fault.retry_after is None, _seconds_left(state, env))
+    return Wait(wait, fault.retry_after is None, _seconds_left(state, env, waiting=True))
 
 
 def _model_error(fault: Fault, state: State, wait: float) -> Stop:
@@ -166,9 +195,9 @@ def _closing_reply(state: State, env: Env, stop: Stop) -> Step:
     size = env.limits.closing_reply
     if size is None or state.closing_requests or ask(env.gates.closing, state):
         return _end(state, env, stop)
-    return _attempt(
-        state, env, 1, Head.of(state.started, closing=True), min(size, state.started.max_tokens_ceiling)
-    )
+    head = Head.of(state.started, closing=True)
+    fitting = largest(state, env.limits, head, min(size, state.started.max_tokens_ceiling), closing=True)
+    return _end(state, env, stop) if isinstance(fitting, Stop) else _attempt(state, env, 1, head, fitting)
 
 
 def _check(state: State, env: Env) -> Step:
@@ -189,8 +218,12 @@ def _wrong_answer(state: State, env: Env) -> str:
     return wording.answer_wrong(env.say, found[0]) if all(found) else ""
 
 
-def _seconds_left(state: State, env: Env) -> float | None:
-    return None if env.limits.deadline is None else max(0.0, env.limits.deadline - state.elapsed)
+def _seconds_left(state: State, env: Env, *, waiting: bool = False) -> float | None:
+    """Until the deadline; None where there is none, or where a wait between attempts does not count."""
+    limits = env.limits
+    if limits.deadline is None or (waiting and not limits.deadline_counts_waits):
+        return None
+    return max(0.0, limits.deadline - worked(state, counts_waits=limits.deadline_counts_waits))
 
 
 # -- turns
@@ -222,6 +255,9 @@ def _turn(state: State, env: Env) -> Step:
         if env.on_ask == "park" and not fresh:
             return _end(state, env, Stop("waiting", {"questions": len(questions)}))
         return Ask(questions, (Asked(state.at, fresh),) if fresh else ())
+    if state.waits_for:
+        facts = {"questions": len(state.waits_for), "runs": list(state.waits_for)}
+        return _end(state, env, Stop("waiting", facts))
     group = _next_group(state)
     return Execute(group, tuple(CallStarted(state.at, c.asked.id) for c in group), _seconds_left(state, env))
 
@@ -281,6 +317,6 @@ def _asks_for_closing_reply(state: State, env: Env, stop: Stop) -> bool:
 
 def _closure(call_id: str, state: State, env: Env, stop: Stop) -> str:
     call = state.calls.get(call_id)
-    if call is not None and call.begun:
+    if call is not None and call.begun and call.waits_for is None:
         return wording.outcome_unknown(env.say)
     return wording.did_not_run(env.say, stop)

@@ -6,21 +6,21 @@ replaced as a whole, so that a state can be copied at the price of its history.
 """
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
-from brida.core.encoding import encode
+from brida.core.calls import CallsOfTheTurn
 from brida.core.events import (
-    ANSWER_TOOL,
     Answered,
     Asked,
+    BudgetsRead,
     CallFinished,
-    CallOutcome,
     CallStarted,
+    CallWaits,
     Checked,
+    ChildSent,
+    ChildSettled,
     Closing,
     Closure,
     Decided,
@@ -38,18 +38,21 @@ from brida.core.events import (
     Started,
     Stopped,
     StopRequested,
+    TokensCounted,
     TurnStarted,
     Waited,
 )
 from brida.core.history import History
+from brida.core.ledger import OWN, Ledger, Left, estimate_with_margin
+from brida.core.prices import Number
 from brida.core.request import Head
 from brida.core.stops import Stop
 from brida.core.transitions import HEARS_FIRST, Action, ModelCall, Row, classify, facts_of, look_up, text_of
 from brida.core.turn import Call, PastTurn, Phase
-from brida.core.usage import TOKENS, Usage, read_partial_usage, read_usage
+from brida.core.usage import Usage, read_partial_usage, read_usage
 
-PAST_TURNS: Final = 8
-"""How many turns are remembered for the question of progress: two whole periods of the longest cycle."""
+RATE_LIMITED: Final = "rate_limited"
+"""The kind of fault of an attempt that was lost to a rate limit."""
 
 CRASHED: Final = Fault(
     "crashed", "the process ended before a reply came", again=True, retry_after=0.0, billed=True
@@ -57,14 +60,16 @@ CRASHED: Final = Fault(
 """What became of an attempt that was under way when its process died."""
 
 
-class State:
+class State(CallsOfTheTurn):
     """What a run knows. Read it anywhere (a valve, a test); only :meth:`apply` changes it.
 
     Counted: ``turns`` whose calls were decided, ``requests`` (the attempts of one count once),
-    ``attempts`` of the request under way and the seconds it has ``waited`` between them, ``calls_seen``
-    in those turns, ``pauses``, ``malformed`` replies in a row, ``closing_requests``, ``wrong_answers``.
-    ``elapsed`` is in seconds and leaves out the time spent waiting for a person. They are those of the
-    last text that a person gave; ``usage`` is the sum over all attempts of the session, in tokens.
+    ``attempts`` of the request under way and the seconds it has ``waited`` between them (of both, ``limited``
+    and ``waited_out`` are those of a rate limit), ``calls_seen`` in those turns, ``pauses``, ``malformed``
+    replies in a row, ``closing_requests``, ``wrong_answers``. ``elapsed`` is in seconds and leaves out the
+    time spent waiting for a person; ``time_waited`` is the part of it between attempts. They are those of the
+    last text that a person gave; ``ledger`` is of all attempts of the session. ``left``: what is left of the
+    budgets it shares. ``truncated_at``: the ``max_tokens`` at which the last reply was cut.
     """
 
     def __init__(self, started: Started) -> None:
@@ -74,9 +79,10 @@ class State:
         self.history = History(started.messages)
         self.at = started.at
         self.max_tokens = started.max_tokens
+        self.sent_max_tokens = 0
         self.request_bytes = 0
-        self.usage = Usage()
-        self.tokens_before = 0
+        self.ledger = Ledger.of(started.prices)
+        self.left: tuple[Left, ...] = ()
         self.stop: Stop | None = None
         self.closed: tuple[Closure, ...] = ()
         self.session_allows: frozenset[str] = frozenset()
@@ -99,12 +105,15 @@ class State:
     def _begin_request(self) -> None:
         """The next request is none that has been tried before."""
         self.attempts, self.waited, self.malformed, self.wrong_answers = 0, 0.0, 0, 0
+        self.limited, self.waited_out = 0, 0.0
         self.fault: Fault | None = None
+        self.truncated_at: int | None = None
+        self.tokens_counted = False
 
     def _begin_afresh(self) -> None:
         """A person has given a new text: what is counted for one begins at nothing."""
         self._begin_request()
-        self.elapsed = 0.0
+        self.elapsed = self.time_waited = 0.0
         self.turns = self.requests = self.calls_seen = self.pauses = 0
         self.text = self.paused_text = self.reply_text = ""
         self.answer: Mapping[str, object] | None = None
@@ -124,8 +133,10 @@ class State:
         kind = type(event)
         if not self._may_follow(kind):
             raise ValueError(f"{kind.__name__} cannot follow here: {self.phase.value}")
+        passed = max(0.0, event.at - self.at)
         if not self._waits_for_person and kind is not Resumed:
-            self.elapsed += max(0.0, event.at - self.at)
+            self.elapsed += passed
+            self.time_waited += passed if kind is Waited else 0.0
         self.at = event.at
         _HANDLERS[kind](self, event)
 
@@ -152,34 +163,24 @@ class State:
         return (*self.not_run, *waiting)
 
     @property
-    def waiting(self) -> tuple[Call, ...]:
-        """The calls of the turn that have no decision yet."""
-        return tuple(call for call in self.calls.values() if call.decision is None)
+    def usage(self) -> Usage:
+        """The sum over all attempts of the session, those of the runs that this one started included."""
+        return self.ledger.usage
 
     @property
-    def questions(self) -> tuple[Call, ...]:
-        """The calls that were put to a person and have no answer yet."""
-        return tuple(call for call in self.waiting if call.question and call.answer is None)
-
-    @property
-    def unknown(self) -> tuple[Call, ...]:
-        """The calls of which it must be found out what became of them."""
-        return tuple(call for call in self.calls.values() if call.unknown)
+    def cost(self) -> Number | None:
+        """US dollars of all attempts of the session, None where a price is not known."""
+        return None if self.ledger.cost is None else self.ledger.cost.counted
 
     @property
     def tokens_used(self) -> int:
         """What the token budget has paid so far: all of the session, since the budget was last renewed."""
-        return TOKENS(self.usage) - self.tokens_before
+        return int(self.ledger.tokens.spent)
 
     @property
     def answer_texts(self) -> tuple[str, ...]:
         """What may be a structured answer: the last reply's own text, or with that of the pauses before."""
         return tuple(dict.fromkeys((self.reply_text, self.text)))
-
-    @property
-    def signature(self) -> tuple[tuple[str, str], ...]:
-        """The calls of the turn as a multiset of (tool, canonical arguments): their order does not count."""
-        return tuple(sorted((call.asked.tool, call.asked.canonical) for call in self.calls.values()))
 
     @property
     def _waits_for_person(self) -> bool:
@@ -195,17 +196,16 @@ class State:
         if self.phase is Phase.CHECK or (self.ending and self.ending.kind in HEARS_FIRST):
             self._hear_first()
 
-    def _hear_first(self) -> None:
-        """A run that would end as it should has a text to hear before."""
-        self.phase, self.ending, self.answer = Phase.READY, None, None
-
     def _sent(self, event: Sent) -> None:
         if self.closing:
             self.closing_requests += 1
         elif not self.attempts:
             self.requests += 1
         self.attempts = event.attempt
+        self.sent_max_tokens = event.max_tokens
         self.phase = Phase.IN_FLIGHT
+        if event.reserve is not None:
+            self.ledger = self.ledger.reserve(OWN, event.reserve.tokens, event.reserve.cost)
         self.history.seal()
         head = Head.of(self.started, closing=True) if self.closing else self.head
         self.request_bytes = self.history.size + len(head.encoded)
@@ -213,7 +213,9 @@ class State:
     def _received(self, event: Received) -> None:
         reply = event.reply
         self.attempts, self.waited, self.fault = 0, 0.0, None
-        self.usage += read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
+        self.limited, self.waited_out, self.tokens_counted = 0, 0.0, False
+        usage = read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
+        self.ledger = self.ledger.settle(usage)
         text = text_of(reply.content)
         if text:
             self.text, self.reply_text = self.paused_text + text, text
@@ -223,26 +225,36 @@ class State:
             self.phase, self.ending = Phase.OVER, self.closing
             if row.keep and kind == "text" and row.action is Action.END:
                 self.history.append_reply(reply.content)
+            self._know_prompt(usage, kept=True)
             return
         self.malformed = self.malformed + 1 if row.action is Action.REPEAT else 0
         if row.keep:
             resumes = row.action is Action.RESUME
             self.paused_text = self.paused_text + text if resumes else ""
             self.history.append_reply(reply.content, (call.id for call in calls), paused=resumes)
+        self._know_prompt(usage, kept=row.keep)
         self.calls = {call.id: Call(call) for call in calls} if row.keep else {}
         self.turn_open = False
         self.phase, self.ending = self._dispatch(row, reply)
         if row.keep and not self.history.has_text_to_send:
             self.steered = ""
 
+    def _know_prompt(self, usage: Usage, *, kept: bool) -> None:
+        """The server has counted the prompt; what it said and we keep comes back to it, thoughts included."""
+        if usage.complete:
+            tokens = usage.input + (usage.output_tokens if kept else 0)
+            self.ledger = self.ledger.counted_prompt(tokens, self.history.weight)
+
     def _dispatch(self, row: Row, reply: Reply) -> tuple[Phase, Stop | None]:
+        self.truncated_at = self.sent_max_tokens if row.action is Action.GROW else None
         match row.action:
             case Action.RUN_CALLS:
                 return Phase.TURN, None
             case Action.REPEAT if self.malformed == 1:
                 return Phase.READY, None
-            case Action.GROW if self.max_tokens < self.started.max_tokens_ceiling:
-                self.max_tokens = min(self.max_tokens * 2, self.started.max_tokens_ceiling)
+            case Action.GROW if self.sent_max_tokens < self.started.max_tokens_ceiling:
+                larger = max(self.max_tokens, self.sent_max_tokens * 2)
+                self.max_tokens = min(larger, self.started.max_tokens_ceiling)
                 return Phase.READY, None
             case Action.RESUME:
                 self.pauses += 1
@@ -257,90 +269,38 @@ class State:
                 return Phase.CHECK, None
             case _:
                 return Phase.OVER, Stop(
-                    row.stop, facts_of(row, reply, max_tokens=self.max_tokens, ignored=len(self.calls))
+                    row.stop, facts_of(row, reply, max_tokens=self.sent_max_tokens, ignored=len(self.calls))
                 )
 
     def _lost(self, event: Lost) -> None:
-        self.usage += read_partial_usage(event.fault.usage, billed=event.fault.billed)
+        self.ledger = self.ledger.settle(read_partial_usage(event.fault.usage, billed=event.fault.billed))
         self.fault = event.fault
+        self.limited += event.fault.kind == RATE_LIMITED
         self.phase = Phase.READY
 
     def _waited(self, event: Waited) -> None:
         self.waited += event.seconds
+        if self.fault is not None and self.fault.kind == RATE_LIMITED:
+            self.waited_out += event.seconds
         self.fault = None
 
-    def _turn_started(self, event: TurnStarted) -> None:
-        self.turns = event.turn
-        self.calls_seen += len(self.calls)
-        self.turn_open = True
+    def _tokens_were_counted(self, event: TokensCounted) -> None:
+        self.tokens_counted = True
+        if event.input_tokens is not None:
+            tokens = estimate_with_margin(event.input_tokens)
+            bound = self.ledger.input_bound(self.history.weight, len(self.head.encoded))
+            self.ledger = self.ledger.counted_prompt(min(tokens, bound), self.history.weight)
 
-    def _asked(self, event: Asked) -> None:
-        for question in event.questions:
-            self._change(question.call_id, question=question)
+    def _budgets_read(self, event: BudgetsRead) -> None:
+        self.left = event.left
 
-    def _answered(self, event: Answered) -> None:
-        call = self._shown(event.call_id, event.digest)
-        self._change(event.call_id, answer=event)
-        may_last = call.question is None or not (call.question.raised or call.question.problems)
-        if event.session and event.allow and may_last:
-            self.session_allows |= {call.asked.tool}
+    def _child_sent(self, event: ChildSent) -> None:
+        self.ledger = self.ledger.reserve(event.run_id, event.tokens, event.cost)
 
-    def _edited(self, event: Edited) -> None:
-        call = self._shown(event.call_id, event.digest)
-        edited = call.asked.with_arguments(event.arguments)
-        self._change(event.call_id, edited=edited, edits=call.edits + 1, question=None, answer=None)
-
-    def _shown(self, call_id: str, digest: str) -> Call:
-        """The call, where what a person said of it was said of what would run."""
-        call = self._call(call_id)
-        if call.decision or not (call.question or call.edited):
-            raise ValueError(f"call_id: no answer is wanted for call {call_id!r}")
-        if call.runs.digest != digest:
-            raise ValueError(f"digest: the answer for call {call_id!r} was given for other arguments")
-        return call
-
-    def _decided(self, event: Decided) -> None:
-        if self._call(event.call_id).decision or self._call(event.call_id).runs.digest != event.digest:
-            raise ValueError(f"call {event.call_id!r} is decided already, or has other arguments")
-        asked = self._change(event.call_id, decision=event).asked
-        if event.verdict == "allow":
-            return
-        self.history.add_result(event.call_id, event.text, is_error=True)
-        if event.verdict == "declined":
-            self.declined += (asked,)
-        elif event.verdict == "denied":
-            self.denied += (asked,)
-        else:
-            self.failed_calls += (asked,)
-        self._close_turn()
-
-    def _call_started(self, event: CallStarted) -> None:
-        if self.waiting or not self._call(event.call_id).allowed:
-            raise ValueError(f"call {event.call_id!r} was started without a decision that allows it")
-        if self._call(event.call_id).started:
-            raise ValueError(f"call {event.call_id!r} was started before")
-        self._change(event.call_id, started=True, died=False, unclear=False)
-
-    def _call_finished(self, event: CallFinished) -> None:
-        call = self._call(event.call_id)
-        if not call.started or call.finished:
-            raise ValueError(f"call {event.call_id!r} is not under way, so it cannot finish")
-        self._change(event.call_id, finished=event)
-        self.history.add_result(event.call_id, event.content, is_error=event.outcome != "ok")
-        if event.outcome != "ok":
-            self.failed_calls += (call.asked,)
-        self._close_turn()
-
-    def _reconciled(self, event: Reconciled) -> None:
-        if not self._call(event.call_id).unknown:
-            raise ValueError(f"call {event.call_id!r} is none of which nobody knows what became")
-        if event.found == "unclear":
-            self._change(event.call_id, unclear=True)
-        elif event.found == "did_not_happen":
-            self._change(event.call_id, started=False, died=False)
-        else:
-            outcome: CallOutcome = "ok" if event.found == "happened" else "unknown"
-            self._call_finished(CallFinished(event.at, event.call_id, outcome, event.content))
+    def _child_settled(self, event: ChildSettled) -> None:
+        self.ledger = self.ledger.settle_child(
+            event.run_id, event.usage, event.cost, event.held_tokens, event.held_cost
+        )
 
     def _checked(self, event: Checked) -> None:
         self.wrong_answers += bool(event.text)
@@ -380,12 +340,15 @@ class State:
             self._go_on_within(event)
         else:
             self._begin_again()
-        self.stop, self.closed = None, ()
+        self.stop, self.closed, self.left = None, (), ()
+        self.ledger = self.ledger.orphaned()
+        if event.prices is not None:
+            self.ledger = self.ledger.priced(event.prices)
         if event.afresh:
             self._begin_afresh()
             self.history.leave_out_pause()
         if event.new_budget:
-            self.tokens_before = TOKENS(self.usage)
+            self.ledger = self.ledger.renewed()
 
     def _go_on_within(self, event: Resumed) -> None:
         """What a process left, or what waited for a person, goes on where it stood."""
@@ -395,58 +358,24 @@ class State:
             self._lost(Lost(event.at, CRASHED))
         for call in self.calls.values():
             declared = self.tools.get(call.asked.tool)
-            if call.started and call.finished is None:
+            if call.waits_for is not None:
+                self._change(call.asked.id, waits_for=None, started=False)
+            elif call.started and call.finished is None:
                 repeats = declared is not None and declared.impact != "high"
                 self._change(call.asked.id, died=True, started=not repeats)
             if call.answer and not call.begun and event.at - call.answer.at >= lasting:
                 self._forget_answer(call, call.answer)
 
-    def _forget_answer(self, call: Call, answer: Answered) -> None:
-        """What was said too long ago is asked again, unless it has been acted on."""
-        if call.decision is None or call.allowed:
-            self._change(call.asked.id, answer=None, decision=None)
-            self.session_allows -= {call.asked.tool} if answer.session else set()
-
-    # -- how a turn is kept
-
-    def _call(self, call_id: str) -> Call:
-        if call_id not in self.calls:
-            raise ValueError(f"call_id: {call_id!r} is no call of this turn")
-        return self.calls[call_id]
-
-    def _change(self, call_id: str, **changes: object) -> Call:
-        call = replace(self._call(call_id), **changes)  # type: ignore[arg-type]
-        self.calls = {**self.calls, call_id: call}
-        return call
-
-    def _close_turn(self) -> None:
-        if not all(call.done for call in self.calls.values()):
-            return
-        turn = PastTurn(self.signature, tuple(sorted(self._result(call) for call in self.calls.values())))
-        heard = self.history.has_text_to_send and self.history.takes_text
-        self.past = () if heard else (*self.past[1 - PAST_TURNS :], turn)
-        self.phase = Phase.READY
-        if self.started.answer == "tool":
-            given = (call.runs.arguments for call in self.calls.values() if call.succeeded(ANSWER_TOOL))
-            self.answer = next(given, None)
-        if self.answer is not None and self.history.has_text_to_send:
-            self._hear_first()
-        elif self.answer is not None:
-            self.phase, self.ending = Phase.OVER, Stop("completed")
-
-    def _result(self, call: Call) -> tuple[str, str, str]:
-        """What a call brought, for comparing turns; what a volatile tool returned is left out."""
-        declared = self.tools.get(call.asked.tool)
-        heard = call.finished.content if call.finished else call.decision.text if call.decision else ""
-        heard = heard if isinstance(heard, str) else hashlib.sha256(encode(heard)).hexdigest()
-        return call.asked.tool, call.asked.canonical, "" if declared and declared.volatile else heard
-
 
 _PHASES: Final[Mapping[type, Phase]] = {
-    **dict.fromkeys((Sent, Waited), Phase.READY),
+    **dict.fromkeys((Sent, Waited, TokensCounted), Phase.READY),
     **dict.fromkeys((Received, Lost), Phase.IN_FLIGHT),
     **dict.fromkeys(
-        (TurnStarted, Asked, Answered, Edited, Decided, CallStarted, CallFinished, Reconciled), Phase.TURN
+        (
+            *(TurnStarted, Asked, Answered, Edited, Decided, CallStarted, CallFinished, Reconciled),
+            *(ChildSent, CallWaits),
+        ),
+        Phase.TURN,
     ),
     Checked: Phase.CHECK,
 }
@@ -458,6 +387,11 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     Received: State._received,
     Lost: State._lost,
     Waited: State._waited,
+    TokensCounted: State._tokens_were_counted,
+    BudgetsRead: State._budgets_read,
+    ChildSent: State._child_sent,
+    ChildSettled: State._child_settled,
+    CallWaits: State._call_waits,
     TurnStarted: State._turn_started,
     Asked: State._asked,
     Answered: State._answered,

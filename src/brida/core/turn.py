@@ -24,7 +24,7 @@ class Call:
     ``asked`` is what the model asked for; ``runs`` is what would run: the same, unless a person changed
     the arguments, ``edits`` times so far. ``died``: the process died while it was under way; then it is
     ``started`` still where it may not simply run again, and ``unclear`` where its tool cannot tell whether
-    it took effect.
+    it took effect. ``waits_for``: the run that it started, where that waits for a person.
     """
 
     asked: ModelCall
@@ -34,6 +34,7 @@ class Call:
     answer: Answered | None = None
     decision: Decided | None = None
     started: bool = False
+    waits_for: str | None = None
     died: bool = False
     unclear: bool = False
     finished: CallFinished | None = None

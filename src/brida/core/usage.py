@@ -83,7 +83,9 @@ def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply: S
         tokens_in, written, read, complete = request_bytes, 0, 0, False
     else:
         complete = tokens_out is not None
-    counted = Usage(tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete)
+    counted = Usage(
+        tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete
+    )
     return _with_parts(_with_iterations(counted, raw), raw)
 
 

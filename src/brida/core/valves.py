@@ -1,4 +1,4 @@
-"""Limits, and the valves that hold them.
+"""The valves that hold the limits, and the gates that they sit at.
 
 A valve looks at the state and says stop, or nothing. A gate is a tuple of valves at one named position
 of the loop, asked in order; the first that says stop is why the run ended. A valve of your own is any
@@ -7,9 +7,10 @@ callable of this form: put it at a gate by name (``Agent(valves={"turn": [mine]}
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final, Literal, TypeAlias
 
+from brida.core.ceilings import Ceilings
+from brida.core.limits import Limits
 from brida.core.state import State
 from brida.core.stops import Stop
 
@@ -28,67 +29,6 @@ CLOSING_STOPS: Final = frozenset(("max_turns", "token_budget", "cost_budget"))
 """The stops after which a closing reply may be asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How far a run may go. ``None`` switches a limit off, where it can be.
-
-    ``max_turns``: turns of tool calls; turn ``max_turns + 1`` is never started; 0 lets the model answer
-    but never run a tool. ``max_requests``: requests to the model, by default 4 x ``max_turns`` + 14;
-    attempts of one request count once. ``max_attempts``: attempts of one request, the first included.
-    These three cannot be off. ``max_calls``: calls of a run, all calls of a turn counted before it
-    starts. ``max_pauses``: paused replies sent back. ``max_tokens_total``: tokens, input (prompt cache
-    included) plus output, of all requests together. ``deadline``: seconds, not counting the time spent
-    waiting for a person. ``no_progress``: whether a run that walks in place is stopped.
-    ``closing_reply``: tokens of one more reply that is asked for when the turns or the tokens are used up,
-    held back from ``max_tokens_total``; None asks for none.
-    ``max_cost`` is refused until prices exist. A value that makes no sense raises ``ValueError``.
-    """
-
-    max_turns: int = 8
-    max_requests: int | None = None
-    max_attempts: int = 6
-    max_calls: int | None = 64
-    max_pauses: int | None = 10
-    max_tokens_total: int | None = 40_000
-    max_cost: float | None = None
-    deadline: float | None = None
-    no_progress: bool = True
-    closing_reply: int | None = None
-
-    def __post_init__(self) -> None:
-        smallest = {"max_requests": 1, "max_attempts": 1, "max_tokens_total": 1, "closing_reply": 1}
-        for name in (
-            "max_turns",
-            "max_requests",
-            "max_attempts",
-            "max_calls",
-            "max_pauses",
-            "max_tokens_total",
-            "closing_reply",
-        ):
-            value, least = getattr(self, name), smallest.get(name, 0)
-            if value is None and name not in ("max_turns", "max_attempts"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
-        if self.max_cost is not None:
-            raise ValueError("max_cost: there are no prices yet to hold it against; use max_tokens_total")
-        if self.deadline is not None and not _is_positive(self.deadline):
-            raise ValueError(f"deadline: expected a number of seconds above 0, got {self.deadline!r}")
-        if not isinstance(self.no_progress, bool):
-            raise ValueError(f"no_progress: expected True or False, got {self.no_progress!r}")
-        if self.max_tokens_total is not None and (self.closing_reply or 0) >= self.max_tokens_total:
-            raise ValueError(
-                f"closing_reply: {self.closing_reply} tokens leave nothing of max_tokens_total, which is "
-                f"{self.max_tokens_total}"
-            )
-
-    @property
-    def requests(self) -> int:
-        """``max_requests``, or what follows from ``max_turns`` where it was not given."""
-        return 4 * self.max_turns + 14 if self.max_requests is None else self.max_requests
-
-
 @dataclass(frozen=True, slots=True)
 class Requested:
     """Stops a run that a person, a parent or a failed hook wants stopped. Asked first, at every gate."""
@@ -99,14 +39,24 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Stops a run that has worked for ``limit`` seconds. A driver also cuts off what is under way then."""
+    """Stops a run that has worked for ``limit`` seconds. A driver also cuts off what is under way then.
+
+    ``counts_waits``: whether the time between attempts counts.
+    """
 
     limit: float
+    counts_waits: bool = True
 
     def __call__(self, state: State) -> Stop | None:
-        if state.elapsed < self.limit:
+        used = worked(state, counts_waits=self.counts_waits)
+        if used < self.limit:
             return None
-        return Stop.limit("deadline", limit=self.limit, used=round(state.elapsed, 3))
+        return Stop.limit("deadline", limit=self.limit, used=round(used, 3))
+
+
+def worked(state: State, *, counts_waits: bool) -> float:
+    """Seconds that count for the deadline."""
+    return state.elapsed if counts_waits else state.elapsed - state.time_waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +81,6 @@ class MaxPauses:
         if state.pauses <= self.limit:
             return None
         return Stop.limit("max_pauses", limit=self.limit, used=state.pauses - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenBudget:
-    """Stops a run that has used ``limit`` tokens, before the next request and before the next turn.
-
-    ``held_back``: tokens of it that are kept for the closing reply. A threshold, not a ceiling: the last
-    reply may pass it, and a final answer above it still counts.
-    """
-
-    limit: int
-    held_back: int = 0
-
-    def __call__(self, state: State) -> Stop | None:
-        used = state.tokens_used
-        if used < self.limit - self.held_back:
-            return None
-        held = {"held_back": self.held_back} if self.held_back else {}
-        return Stop.limit("token_budget", limit=self.limit, used=used, **held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +167,8 @@ class Gates:
         """
         always: tuple[Valve, ...] = (Requested(),)
         if limits.deadline is not None:
-            always += (Deadline(limits.deadline),)
-        total, held_back = limits.max_tokens_total, limits.closing_reply or 0
-        budget = () if total is None else (TokenBudget(total, held_back),)
+            always += (Deadline(limits.deadline, limits.deadline_counts_waits),)
+        budget = (Ceilings(limits),)
         pauses = () if limits.max_pauses is None else (MaxPauses(limits.max_pauses),)
         calls = () if limits.max_calls is None else (MaxCalls(limits.max_calls),)
         progress = (NoProgress(),) if limits.no_progress else ()
@@ -278,7 +208,3 @@ def ask(gate: Iterable[Valve], state: State) -> Stop | None:
 
 def _name(valve: Valve) -> str:
     return getattr(valve, "__qualname__", type(valve).__qualname__)
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0

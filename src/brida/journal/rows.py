@@ -5,8 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
+from brida.core.codec import from_json, to_json
 from brida.core.encoding import encode
-from brida.core.events import KINDS, VERSION, Event, from_json, to_json
+from brida.core.events import KINDS, VERSION, Event
 from brida.core.wording import Say
 
 CHECKSUM_LENGTH: Final = 16

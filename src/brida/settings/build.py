@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from brida.core.limits import Limits
 from brida.core.policy import Policy
-from brida.core.valves import Limits
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
 from brida.settings.merge import Effective

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brida.core.valves import Limits
+from brida.core.limits import Limits
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
 from brida.settings.build import cannot_be_used, imported

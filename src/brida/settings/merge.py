@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from brida.core.limits import Limits
 from brida.core.policy import Rule, check_tier
-from brida.core.valves import Limits
 from brida.core.wording import Say
 from brida.settings.files import SettingsFile
 from brida.settings.table import BY_KEY, SETTINGS, Setting, is_no_looser

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias
 
+from brida.core.limits import Limits
 from brida.core.policy import TIERS, Tier
-from brida.core.valves import Limits
 from brida.settings.kinds import (
     CLOSING_REPLY,
     JOURNAL,
