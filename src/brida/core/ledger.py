@@ -119,11 +119,15 @@ class Ledger:
         )
 
     def settle(self, usage: Usage) -> "Ledger":
-        """With what the run's own request came to."""
-        cost = self.cost
+        """With what the run's own request came to.
+
+        A model that costs nothing runs in this process and hides no thoughts: the bytes of its reply bound it.
+        """
+        cost, complete = self.cost, usage.complete
         if cost is not None and self.prices is not None:
-            cost = cost.settle(OWN, self.prices.cost(usage), complete=usage.complete)
-        tokens = self.tokens.settle(OWN, TOKENS.cost(usage), complete=usage.complete)
+            complete = complete or self.prices.are_zero
+            cost = cost.settle(OWN, self.prices.cost(usage), complete=complete)
+        tokens = self.tokens.settle(OWN, TOKENS.cost(usage), complete=complete)
         return replace(self, usage=self.usage + usage, tokens=tokens, cost=cost)
 
     def settle_child(

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from brida.core.encoding import encode
 from brida.core.events import Fault, Reply
 from brida.core.request import Request
 from brida.errors import ConfigurationError, ModelFault
 from brida.models.anthropic_faults import opening_fault, without_secrets
-from brida.models.anthropic_reply import MalformedBodyError, ReplyAssembler
+from brida.models.anthropic_reply import MalformedBodyError, ReplyAssembler, parse
 from brida.models.anthropic_stream import (
+    read_body,
     read_decoded_events,
     read_events,
     read_refusal,
@@ -51,6 +53,11 @@ the requests of hundreds of runs on one pool would cost their square."""
 DICTIONARY_CLIENTS: Final = frozenset(("AsyncAnthropicBedrock", "AsyncAnthropicVertex"))
 """Clients that rewrite the body, so they need it as a dictionary; the flat cost is not theirs."""
 
+COUNTED: Final = frozenset(
+    ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control")
+)
+"""Fields of a request that can be counted (messages API, count_tokens)."""
+
 SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
 """Words in the names of headers whose values no text may show."""
 
@@ -65,7 +72,8 @@ class AnthropicModel:
     else Anthropic's; one that is not Anthropic's needs no key. ``api_key``: else what the SDK finds.
     ``client``: an async client of the SDK to use as it is (Bedrock, Vertex, Foundry, your own).
     ``takes_images``, ``structured_output``: whether the model can be shown images, and be held to a JSON
-    schema; by default what Anthropic's own can, and no other. ``stream``: whether replies stream.
+    schema; by default what Anthropic's own can, and no other. ``caches_prompts``: likewise, whether requests
+    are marked for the prompt cache. ``stream``: whether replies stream.
     ``timeout``: seconds of silence after which an attempt is given up. ``max_output_tokens``: the model's
     own limit of a reply, where you know it.
 
@@ -86,6 +94,7 @@ class AnthropicModel:
         max_output_tokens: int | None = None,
         takes_images: bool | None = None,
         structured_output: bool | None = None,
+        caches_prompts: bool | None = None,
     ) -> None:
         if not name.strip():
             raise ConfigurationError("model: expected the name of a model, got a blank one")
@@ -104,6 +113,8 @@ class AnthropicModel:
         own = client is None and _is_anthropic(self._url)
         self.takes_images = own if takes_images is None else takes_images
         self.structured_output = own if structured_output is None else structured_output
+        self.caches_prompts = own if caches_prompts is None else caches_prompts
+        self._counts = True
         self._given = client
         self._stream = stream
         self._timeout = timeout
@@ -164,6 +175,36 @@ class AnthropicModel:
             fault, cause = error.fault, error.__cause__
         shown = without_secrets(replace(fault, usage=assembler.usage), _secrets(client, sent))
         raise ModelFault(shown) from cause
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of the request as the server counts them; None where it cannot, which is remembered.
+
+        The count is free, and an estimate (messages API, count_tokens).
+        """
+        if not self._counts:
+            return None
+        sdk = await _sdk()
+        body = encode({name: value for name, value in request.as_dict().items() if name in COUNTED})
+        lent = nullcontext(self._given) if self._given is not None else (await self._clients(sdk)).lend()
+        try:
+            with lent as client:
+                self._counts = not DICTIONARY_CLIENTS & _kinds(client)
+                return await self._count(sdk, client, body) if self._counts else None
+        except Exception:  # a bound that holds is known without it
+            self._counts = False
+            return None
+
+    async def _count(self, sdk: Any, client: Any, body: bytes) -> int | None:
+        import httpx2
+
+        opened = await client.post(
+            "/v1/messages/count_tokens", cast_to=httpx2.Response, content=body, **self._settings(sdk)
+        )
+        response = getattr(opened, "response", opened)
+        said = parse(await read_body(response))
+        counted = said.get("input_tokens") if isinstance(said, dict) else None
+        self._counts = isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0
+        return counted if self._counts and isinstance(counted, int) else None
 
     async def close(self) -> None:
         """Closes the connections of the running event loop; a client that was given stays open."""

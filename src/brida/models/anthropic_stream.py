@@ -145,7 +145,7 @@ async def _drain(events: AsyncGenerator[RawEvent, None], assembler: ReplyAssembl
 async def read_whole_reply(response: Any) -> Reply:
     """The reply that the body of a response holds. Closes the response, also where it is cancelled."""
     try:
-        body = parse(await _read_body(response))
+        body = parse(await read_body(response))
     finally:
         await response.aclose()
     if not isinstance(body, dict):
@@ -157,7 +157,8 @@ async def read_whole_reply(response: Any) -> Reply:
     return whole_reply(body)
 
 
-async def _read_body(response: Any) -> bytes:
+async def read_body(response: Any) -> bytes:
+    """The whole body, where it is not too large. Raises :class:`ModelFault` where the connection fails."""
     try:
         return b"".join([piece async for piece in _pieces(response)])
     except MalformedBodyError:

@@ -18,6 +18,17 @@ class Delta:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A wait between two attempts, once a second while it lasts. For watching only, as a :class:`Delta`.
+
+    ``seconds`` are left of it; ``fault``: the kind of the fault after which another attempt is made.
+    """
+
+    seconds: float
+    fault: str
+
+
 OnDelta: TypeAlias = Callable[[Delta], None]
 
 
@@ -26,6 +37,10 @@ class Model(Protocol):
 
     ``name`` goes on the wire as ``model``; ``base_url`` is where requests go, None where none do;
     ``max_output_tokens`` is the model's own limit for a reply, None where it is not known.
+
+    What a model may have besides: ``prices``, what it costs (:class:`brida.core.prices.Prices`), where it
+    knows; ``caches_prompts``, whether it takes marks for the prompt cache; ``count_tokens(request)``, async,
+    the tokens of a request as the server counts them, None where it cannot; ``takes_images``.
     """
 
     @property

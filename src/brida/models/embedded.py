@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, cast
 
 from brida.core.events import Fault, Reply
+from brida.core.prices import NOTHING, Prices
 from brida.core.request import Request
 from brida.core.wording import Say, english
 from brida.errors import ConfigurationError, ModelFault
@@ -76,6 +77,7 @@ class EmbeddedModel:
     name: str = "embedded"
     base_url: str | None = None
     max_output_tokens: int | None = None
+    prices: Prices = NOTHING
     _prepared: bool = field(default=False, repr=False)
 
     def prepare(self) -> None:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from brida.core.encoding import Block
 from brida.core.events import Fault, Reply
+from brida.core.prices import Prices
 from brida.core.request import Request
 from brida.errors import ModelFault
 from brida.models.base import Delta, OnDelta
@@ -52,19 +53,27 @@ class ScriptedModel:
 
     ``script`` is a list of :class:`Reply` (made with :func:`reply`) and :class:`Fault` (a failed
     attempt), or a function from the body of the request to one of them. A request for which there is
-    no reply raises ``AssertionError``: a missing line is a mistake in the test, and loud.
+    no reply raises ``AssertionError``: a missing line is a mistake in the test, and loud. ``prices``: what it
+    costs, so that limits of money can be tried.
     """
 
     name: str
     requests: list[Mapping[str, object]]
     base_url: str | None
     max_output_tokens: int | None
+    prices: Prices | None
     _script: Script
 
     def __init__(
-        self, script: Script, *, name: str = "scripted", max_output_tokens: int | None = None
+        self,
+        script: Script,
+        *,
+        name: str = "scripted",
+        max_output_tokens: int | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.name, self.base_url, self.max_output_tokens = name, None, max_output_tokens
+        self.prices = prices
         self.requests = []
         self._script = script
 
