@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brida.approval.answers import Approver
 from brida.arguments import (
+    answer_fields,
+    budgets_of,
+    check_closing_reply,
     checked_extra,
     checked_model,
     checked_stop_sequence,
-    checked_text,
     checked_valves,
+    journal_of,
     language_of,
     positive,
+    prices_by_model,
     seconds_or_none,
     system_of,
+    task_of,
     tools_by_name,
     tools_of_yes_to,
 )
@@ -30,29 +35,33 @@ from brida.core.events import ANSWER_TOOL, Declaration, Event, Started
 from brida.core.history import History
 from brida.core.limits import Limits
 from brida.core.policy import Policy
+from brida.core.prices import Prices
 from brida.core.state import State, fold
 from brida.core.stops import Stop
-from brida.core.turn import Phase
 from brida.core.valves import REPLY_CEILING, GateName, Gates, Valve
 from brida.core.wording import Say, outcome_unknown
 from brida.errors import ConfigurationError, ResumeRefused
-from brida.models.base import Delta, Model, close_quietly
+from brida.models.base import Delta, Model, Waiting, close_quietly
+from brida.models.named import make_model
+from brida.pricing import check_bounded, known_prices
 from brida.runtime import loops
-from brida.runtime.local import Listener, LocalRun, Work
+from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome, T
+from brida.runtime.parent import Parent
+from brida.runtime.resumable import can_go_on_without_text, is_kept, left_in
+from brida.runtime.work import Listener, Work
 from brida.texts.catalogue import Catalogue
 from brida.texts.masking import Mask
 from brida.tools.declare import Tool
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from brida.journal.base import Journal, Writer
     from brida.tools.answer import AnswerForm
 
 _ARGUMENTS = (
     *("model", "system", "max_tokens", "stop_sequences", "extra", "limits"),
     *("policy", "approve", "on_ask", "approval_ttl", "yes_to", "valves", "language", "journal", "secrets"),
+    *("prices", "budgets", "cache"),
 )
 
 Messages = Sequence[Mapping[str, object]]
@@ -73,7 +82,9 @@ class Agent:
     harness tells the model and a person, by default that of the locale. ``journal``: a path or a store that
     keeps every event, so that a run can be resumed; without it nothing is kept. ``secrets``: names of
     environment variables whose values no model, journal or log may hold; those that look secret by their
-    names are among them anyway.
+    names are among them anyway. ``prices``: what models cost, by name, where that is not known or not right.
+    ``budgets``: names of budgets in the journal that the runs share with others. ``cache``: whether requests
+    are marked for the prompt cache, where the model has one.
 
     A setting that makes no sense raises :class:`ConfigurationError` here, before anything runs. An
     agent holds no run: it can be used for many at once.
@@ -98,6 +109,9 @@ class Agent:
         language: str | None = None,
         journal: "str | Path | Journal | None" = None,
         secrets: Iterable[str] = (),
+        prices: Mapping[str, Prices] | None = None,
+        budgets: Iterable[str] = (),
+        cache: bool = True,
     ) -> None:
         self.say: Say = Catalogue.for_language(language_of(language))
         self.language = language_of(language)
@@ -109,15 +123,18 @@ class Agent:
         self.stop_sequences = tuple(checked_stop_sequence(text) for text in given)
         self.extra = checked_extra(extra or {})
         self.limits = limits or Limits()
-        _check_closing_reply(self.limits, self.extra)
+        check_closing_reply(self.limits, self.extra)
         self.policy = policy or Policy()
         self.approve = approve
         if on_ask not in ("decline", "park"):
             raise ConfigurationError(f"on_ask: expected 'decline' or 'park', got {on_ask!r}")
         self.on_ask = on_ask
         self.approval_ttl = seconds_or_none("approval_ttl", approval_ttl)
-        self.journal = _journal(journal)
+        self.journal = journal_of(journal)
         self.secrets = (secrets,) if isinstance(secrets, str) else tuple(secrets)
+        self.prices = prices_by_model(prices or {})
+        self.budgets = budgets_of(budgets, self.journal)
+        self.cache = cache
         self.settings: Mapping[str, object] | None = None
         """What the command line keeps of a run, to make the agent again."""
         self.yes_to = tools_of_yes_to(yes_to, self.tools)
@@ -145,10 +162,39 @@ class Agent:
         :attr:`Outcome.output` is one then. ``listener`` is called with every event and delta.
         """
         form = None if output is None else _answer_form(output)
-        started = self._started(messages, form)
+        return cast("LocalRun[T]", self._begin(self._started(messages, form), task, form, listener))
+
+    def start_child(self, task: str, run_id: str, parent: Parent, call_id: str) -> LocalRun[Any]:
+        """Starts a run as ``call_id`` of ``parent``, or goes on with the one that this call started before.
+
+        It spends what its parent has left, and stops when that stops. Raises as :meth:`start` and
+        :meth:`resume` do. See :mod:`brida.delegating`.
+        """
+        if is_kept(self.journal, run_id):
+            return self.resume(run_id, parent=parent)
+        above = parent.state.started
+        started = replace(
+            self._started((), None, money=parent.room().cost is not None),
+            run_id=run_id,
+            parent=above.run_id,
+            parent_call=call_id,
+            depth=above.depth + 1,
+        )
+        return self._begin(started, task, None, None, parent)
+
+    def _begin(
+        self,
+        started: Started,
+        task: str,
+        form: "AnswerForm[Any] | None",
+        listener: Listener | None,
+        parent: Parent | None = None,
+    ) -> LocalRun[Any]:
+        for name in self.budgets:
+            cast("Journal", self.journal).budget(name)  # that there is none is told before anything runs
         writer = None if self.journal is None else self.journal.begin(started.run_id)
         with _released_if_it_fails(writer):
-            return cast("LocalRun[T]", self._start(started, _task(task), form, listener, writer=writer))
+            return self._start(started, task_of(task), form, listener, writer=writer, parent=parent)
 
     async def run(self, task: str, *, messages: Messages = (), output: type[T] | None = None) -> Outcome[T]:
         """Runs the task to its end. Cancelling it stops the run at once, records, then raises.
@@ -164,12 +210,12 @@ class Agent:
 
     async def stream(
         self, task: str, *, messages: Messages = (), output: type[T] | None = None
-    ) -> AsyncGenerator[Event | Delta | Outcome[T], None]:
+    ) -> AsyncGenerator[Event | Delta | Waiting | Outcome[T], None]:
         """The run as it happens: every event, deltas of the reply between them, the outcome last.
 
         Leaving the loop early cancels the run.
         """
-        happened: asyncio.Queue[Event | Delta | None] = asyncio.Queue()
+        happened: asyncio.Queue[Event | Delta | Waiting | None] = asyncio.Queue()
         run = self.start(task, messages=messages, output=output, listener=happened.put_nowait)
         waiting = asyncio.ensure_future(run)
         waiting.add_done_callback(lambda _: happened.put_nowait(None))
@@ -190,13 +236,15 @@ class Agent:
         stop: Stop | None = None,
         take_over: bool = False,
         listener: Listener | None = None,
+        parent: Parent | None = None,
     ) -> LocalRun[T]:
         """Goes on with a run of the journal where it stood; awaiting the handle gives the outcome.
 
         ``run_id``: any unique beginning of it, or ``"-"`` for the last run. ``text``: what to do next, which
         a run that is complete needs: turns, requests, calls and seconds are then counted afresh. Without it
         all counts go on, so raise the limit that stopped the run. ``stop``: it ends so before anything is
-        done, as to park it. ``take_over``: takes the run from a process that still holds it.
+        done, as to park it. ``take_over``: takes the run from a process that still holds it. ``parent``: the
+        run that started it, without which such a run does not go on.
 
         Calls whose process died: ``read`` and ``idempotent`` ones run again with the same idempotency key;
         of any other its ``reconcile`` is asked, then a person, and where nobody can say, the model hears
@@ -213,12 +261,15 @@ class Agent:
         with _released_if_it_fails(writer):
             events = tuple(record.event for record in self.journal.read(writer.run_id))
             form = None if output is None else _answer_form(output)
-            said: str | None = None if text is None else _task(text)
+            _check_parent(cast("Started", events[0]), parent)
+            said: str | None = None if text is None else task_of(text)
             taken: tuple[int, ...] = ()
             if said is None and not can_go_on_without_text(events):
-                said, taken = _left_in(writer)
+                said, taken = left_in(writer)
             self._check_resumable(events, said, form)
-            run = self._start(events, said, form, listener, writer=writer, stop=stop, taken=taken)
+            run = self._start(
+                events, said, form, listener, writer=writer, stop=stop, taken=taken, parent=parent
+            )
         return cast("LocalRun[T]", run)
 
     def resume_sync(
@@ -244,6 +295,12 @@ class Agent:
         if text is None and not can_go_on_without_text(events):
             raise ConfigurationError("text: the run is complete; say what to do next")
 
+    def as_tool(self, *, name: str, description: str) -> Tool:
+        """This agent as a tool of another: see :func:`brida.delegating.delegate_tool`."""
+        from brida.delegating import delegate_tool
+
+        return delegate_tool(self, name=name, description=description)
+
     def _run_sync(self, start: Callable[[], LocalRun[T]]) -> Outcome[T]:
         async def main() -> Outcome[T]:
             try:
@@ -264,6 +321,7 @@ class Agent:
         writer: "Writer | None" = None,
         stop: Stop | None = None,
         taken: tuple[int, ...] = (),
+        parent: Parent | None = None,
     ) -> LocalRun[Any]:
         started = begins if isinstance(begins, Started) else cast("Started", begins[0])
         tools = self.tools
@@ -284,8 +342,22 @@ class Agent:
                 mask=Mask.of(os.environ, self.secrets),
                 writer=writer,
                 taken=taken,
+                journal=self.journal,
+                above=parent,
+                prices=None if begins is started else self._priced(started, parent),
+                maker=self,
             )
         )
+
+    def _priced(self, started: Started, parent: Parent | None) -> Prices | None:
+        """What the model of a run that goes on costs: as it began, or, where that was not known, now."""
+        money = self.limits.cost is not None or started.budgets or (parent and parent.room().cost is not None)
+        if started.prices is None or money:
+            prices = started.prices or known_prices(self.model, self.prices)
+            if money:
+                check_bounded(self.model.name, prices, self.extra, self.limits, self.say)
+            return prices
+        return None
 
     def _finish(self, form: "AnswerForm[Any] | None", outcome: Outcome[Any], state: State) -> Outcome[Any]:
         """The outcome with its structured answer, and a way to go on from it."""
@@ -306,7 +378,7 @@ class Agent:
         new_budget: bool,
         listener: Listener | None,
     ) -> "LocalRun[Any] | Outcome[Any]":
-        start = partial(self._continue, events, _task(text), form, listener, new_budget)
+        start = partial(self._continue, events, task_of(text), form, listener, new_budget)
         return start() if way == "start" else self._run_sync(start)
 
     def _continue(
@@ -326,9 +398,13 @@ class Agent:
                 raise ConfigurationError("the run has gone on since: resume it, or fork it from here")
             return self._start(events, text, form, listener, new_budget=new_budget, writer=writer)
 
-    def _started(self, messages: Messages, form: "AnswerForm[Any] | None") -> Started:
+    def _started(self, messages: Messages, form: "AnswerForm[Any] | None", *, money: bool = False) -> Started:
+        """``money``: whether whoever stands above has a limit of it."""
+        prices = known_prices(self.model, self.prices)
+        if money or self.limits.cost is not None or self.budgets:
+            check_bounded(self.model.name, prices, self.extra, self.limits, self.say)
         ceiling = min(REPLY_CEILING, self.model.max_output_tokens or REPLY_CEILING)
-        native = None if form is None else _answer_fields(self.model, form.model, self.extra)
+        native = None if form is None else answer_fields(self.model, form.model, self.extra)
         tools = list(self.tools.values())
         if form is not None and native is None:
             if ANSWER_TOOL in self.tools:
@@ -351,6 +427,9 @@ class Agent:
             answer=None if form is None else "tool" if native is None else "text",
             settings=self.settings,
             approval_ttl=self.approval_ttl,
+            prices=prices,
+            cache=self.cache and bool(getattr(self.model, "caches_prompts", False)),
+            budgets=self.budgets,
         )
 
     def _check_answer_tool(self) -> None:
@@ -382,18 +461,8 @@ class Agent:
             on_ask="park" if self.on_ask == "park" else "decline" if self.approve is None else "ask",
             yes_to=self.yes_to,
             check_answer=None if form is None else form.problems_of_text,
+            counts_tokens=callable(getattr(self.model, "count_tokens", None)),
         )
-
-
-def make_model(name: str, say: Say) -> Model:
-    """The model that a name stands for: ``"embedded"``, or one behind the Messages API."""
-    if name == "embedded":
-        from brida.models.embedded import EmbeddedModel
-
-        return EmbeddedModel(say)
-    from brida.models.anthropic import AnthropicModel
-
-    return AnthropicModel(name)
 
 
 def _answer_form(output: type[Any]) -> "AnswerForm[Any]":
@@ -402,12 +471,10 @@ def _answer_form(output: type[Any]) -> "AnswerForm[Any]":
     return AnswerForm(output)
 
 
-def _answer_fields(
-    model: Model, output: "type[BaseModel]", extra: Mapping[str, object]
-) -> Mapping[str, object] | None:
-    """The fields of a request that hold the model itself to a schema; None where it cannot be held."""
-    hold = getattr(model, "answer_fields", None)
-    return None if hold is None else cast("Mapping[str, object] | None", hold(output, extra))
+def _check_parent(started: Started, parent: Parent | None) -> None:
+    """A run that another started goes on within that one, whose limits it spends."""
+    if started.parent is not None and (parent is None or parent.id != started.parent):
+        raise ConfigurationError(f"run_id: run {started.run_id} belongs to run {started.parent}: resume that")
 
 
 @contextmanager
@@ -421,51 +488,9 @@ def _released_if_it_fails(writer: "Writer | None") -> Iterator[None]:
         raise
 
 
-def can_go_on_without_text(events: Iterable[Event]) -> bool:
-    """Whether the run has something that the model has not answered, or is in the middle of something."""
-    state = fold(events)
-    stop = state.stop
-    if stop is not None and stop.stop_class == "finished":
-        return False
-    between = stop.kind != "waiting" if stop is not None else state.phase is Phase.READY
-    return not between or state.history.can_be_sent
-
-
-def _left_in(writer: "Writer") -> tuple[str | None, tuple[int, ...]]:
-    """What was said to the run after it had ended: it begins with that."""
-    left = [message for message in writer.inbox() if message.kind == "steer"]
-    return "\n\n".join(one.text for one in left) or None, tuple(one.id for one in left)
-
-
-def _check_closing_reply(limits: Limits, extra: Mapping[str, object]) -> None:
-    """The API takes no request whose reply is no longer than what it may think."""
-    thinking = extra.get("thinking")
-    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
-    if limits.closing_reply is not None and isinstance(budget, int) and limits.closing_reply <= budget:
-        raise ConfigurationError(
-            f"closing_reply: {limits.closing_reply} is no more than the {budget} tokens of "
-            "extra['thinking']['budget_tokens']; the API refuses such a request"
-        )
-
-
 def _value(form: "AnswerForm[Any]", state: State) -> object:
     """The structured answer of a run that completed."""
     for text in state.answer_texts[:-1]:
         with suppress(ValueError):
             return form.value(state.answer, text)
     return form.value(state.answer, state.answer_texts[-1])
-
-
-def _task(task: object) -> str:
-    text = checked_text("task", task)
-    if not text.strip():
-        raise ConfigurationError("task: expected a text that says what to do, got a blank one")
-    return text
-
-
-def _journal(journal: "str | Path | Journal | None") -> "Journal | None":
-    if not isinstance(journal, str | Path):
-        return journal
-    from brida.journal.sqlite import SqliteJournal
-
-    return SqliteJournal(Path(journal))

@@ -4,9 +4,12 @@ import copy
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from brida.core.encoding import encode
+from brida.core.limits import Limits
+from brida.core.prices import Prices
 from brida.core.request import RESERVED
 from brida.core.valves import GATE_NAMES, GateName, Valve
 from brida.errors import ConfigurationError
@@ -15,6 +18,11 @@ from brida.texts.catalogue import choose_language
 from brida.tools.declare import Tool
 from brida.tools.declare import tool as declare
 from brida.tools.text import clean
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from brida.journal.base import Journal
 
 
 def language_of(language: str | None) -> str:
@@ -110,3 +118,57 @@ def checked_valves(valves: Mapping[GateName, Iterable[Valve]]) -> dict[GateName,
         if not all(callable(valve) for valve in extra):
             raise ConfigurationError(f"valves[{name!r}]: expected callables")
     return given
+
+
+def check_closing_reply(limits: Limits, extra: Mapping[str, object]) -> None:
+    """The API takes no request whose reply is no longer than what it may think."""
+    thinking = extra.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
+    if limits.closing_reply is not None and isinstance(budget, int) and limits.closing_reply <= budget:
+        raise ConfigurationError(
+            f"closing_reply: {limits.closing_reply} is no more than the {budget} tokens of "
+            "extra['thinking']['budget_tokens']; the API refuses such a request"
+        )
+
+
+def task_of(task: object) -> str:
+    """A text that says what to do."""
+    text = checked_text("task", task)
+    if not text.strip():
+        raise ConfigurationError("task: expected a text that says what to do, got a blank one")
+    return text
+
+
+def journal_of(journal: "str | Path | Journal | None") -> "Journal | None":
+    """The journal; of a path, the one in that file."""
+    if not isinstance(journal, str | Path):
+        return journal
+    from brida.journal.sqlite import SqliteJournal
+
+    return SqliteJournal(Path(journal))
+
+
+def budgets_of(budgets: Iterable[str], journal: "Journal | None") -> tuple[str, ...]:
+    """The names of shared budgets, which need a journal that has them."""
+    names = (budgets,) if isinstance(budgets, str) else tuple(budgets)
+    if names and journal is None:
+        raise ConfigurationError(f"budgets: {names[0]!r} is kept in a journal, and this agent has none")
+    if any(not isinstance(name, str) for name in names):
+        raise ConfigurationError(f"budgets: expected names, got {names!r}")
+    return tuple(dict.fromkeys(names))
+
+
+def prices_by_model(prices: Mapping[str, Prices]) -> dict[str, Prices]:
+    """The prices by the name of their model."""
+    for name, price in prices.items():
+        if not isinstance(price, Prices):
+            raise ConfigurationError(f"prices[{name!r}]: expected Prices, got {type(price).__name__}")
+    return dict(prices)
+
+
+def answer_fields(
+    model: Model, output: "type[BaseModel]", extra: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """The fields of a request that hold the model itself to a schema; None where it cannot be held."""
+    hold = getattr(model, "answer_fields", None)
+    return None if hold is None else cast("Mapping[str, object] | None", hold(output, extra))

@@ -8,6 +8,8 @@
           +-- UnknownRun                          it has no such run, or more than one that begins so
           +-- RunBusy                             another process holds the run
           +-- LeaseLost                           another process has taken the run over
+          +-- UnknownBudget                       it has no such budget
+          +-- BudgetExceeded                      a shared budget has not so much left
           +-- Damaged                             a record is not what was written
           +-- NewerRecord                         a newer brida wrote it
 
@@ -81,6 +83,18 @@ class RunBusy(JournalError):
 
 class LeaseLost(JournalError):
     """Another process has taken the run over: what this one still had to record was kept as late."""
+
+
+class UnknownBudget(JournalError):
+    """The journal has no budget of that name."""
+
+
+class BudgetExceeded(JournalError):
+    """The budget ``name`` has not so much left: nothing was kept."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class Damaged(JournalError):

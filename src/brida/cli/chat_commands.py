@@ -9,8 +9,9 @@ from brida.agent import Agent
 from brida.cli.transcript import save
 from brida.core.policy import TIERS
 from brida.core.state import State, fold
-from brida.runtime.local import Listener, LocalRun
+from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
+from brida.runtime.work import Listener
 from brida.texts.catalogue import N_, Catalogue
 
 

@@ -39,6 +39,11 @@ class Screen:
         shown = for_encoding(escape(text), getattr(self._stderr, "encoding", None) or "utf-8")
         self.raw_error((shorten(shown, self.width) if cut else shown) + "\n")
 
+    def over(self, text: str) -> None:
+        """A line on stderr that the next one is written over; only where that is a terminal."""
+        shown = for_encoding(escape(text), getattr(self._stderr, "encoding", None) or "utf-8")
+        self.raw_error(f"\r{shorten(shown, self.width - 1)}\x1b[K")
+
     def raw_error(self, text: str) -> None:
         """Text on stderr that is safe already."""
         if self._open_line and self.out_is_terminal and self.err_is_terminal:

@@ -22,10 +22,11 @@ from brida.core.codec import to_json
 from brida.core.events import Event
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
-from brida.models.base import Delta, close_quietly
+from brida.models.base import Delta, Waiting, close_quietly
 from brida.runtime import loops
-from brida.runtime.local import Listener, LocalRun
+from brida.runtime.local import LocalRun
 from brida.runtime.outcome import Outcome
+from brida.runtime.work import Listener
 from brida.texts.catalogue import N_, Catalogue
 
 Start: TypeAlias = Callable[..., LocalRun[Any]]
@@ -150,9 +151,9 @@ async def _drive(
         await close_quietly(agent.model)
 
 
-def _event_lines(screen: Screen, trace: Trace) -> Callable[[Event | Delta], None]:
-    def show(what: Event | Delta) -> None:
-        if not isinstance(what, Delta):
+def _event_lines(screen: Screen, trace: Trace) -> Callable[[Event | Delta | Waiting], None]:
+    def show(what: Event | Delta | Waiting) -> None:
+        if not isinstance(what, Delta | Waiting):
             screen.json(to_json(what))
         trace(what)
 

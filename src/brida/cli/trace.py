@@ -1,6 +1,7 @@
 """The live trace: what a person sees of a run while it works."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -19,13 +20,16 @@ from brida.core.events import (
     Sent,
 )
 from brida.core.transitions import Action, classify, look_up, text_of
-from brida.models.base import Delta
+from brida.models.base import Delta, Waiting
 from brida.runtime.outcome import Outcome
 from brida.texts.catalogue import Catalogue
 from brida.texts.endings import explain
 
 RESULT_SHOWN: Final = 300
 """Characters of a result that the trace looks at; the line is cut to the width anyway."""
+
+COUNTED_DOWN: Final = 3.0
+"""Seconds of a wait from which on it is counted down."""
 
 ARGUMENTS_SHOWN: Final = 2_000
 """Characters of a call's arguments that the trace looks at."""
@@ -55,10 +59,15 @@ class Trace:
         self._attempts = 0
         self._tools: dict[str, str] = {}
         self._written = self._paused = ""
+        self._counting = False
 
-    def __call__(self, what: Event | Delta) -> None:
+    def __call__(self, what: Event | Delta | Waiting) -> None:
         """Shows one event or delta."""
+        if not isinstance(what, Waiting):
+            self._end_count_down()
         match what:
+            case Waiting():
+                self._count_down(what)
             case Delta(kind="text"):
                 self._stream(what.text)
             case Sent():
@@ -79,6 +88,23 @@ class Trace:
                 self._lost(what)
             case _:
                 pass
+
+    def _count_down(self, waiting: Waiting) -> None:
+        """The seconds that are left of a long wait, on a terminal in one line that is written over."""
+        if not self._lines or (waiting.seconds < COUNTED_DOWN and not self._counting):
+            return
+        seconds = math.ceil(waiting.seconds)
+        words = self._say("another attempt in {seconds} s ({fault})", seconds=seconds, fault=waiting.fault)
+        if self._screen.err_is_terminal:
+            self._screen.over(words)
+        elif not self._counting:
+            self._line(words)
+        self._counting = True
+
+    def _end_count_down(self) -> None:
+        if self._counting and self._screen.err_is_terminal:
+            self._screen.over("")
+        self._counting = False
 
     def remember(self, events: Iterable[Event]) -> None:
         """Takes what a run did before it goes on: its replies are counted, its calls known by name."""

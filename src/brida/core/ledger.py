@@ -121,7 +121,7 @@ class Ledger:
     def settle(self, usage: Usage) -> "Ledger":
         """With what the run's own request came to.
 
-        A model that costs nothing runs in this process and hides no thoughts: the bytes of its reply bound it.
+        A model that costs nothing runs in this process and hides no thoughts: its bytes are a bound.
         """
         cost, complete = self.cost, usage.complete
         if cost is not None and self.prices is not None:

@@ -57,12 +57,20 @@ class Policy:
 
     ``Policy({"read_*": "allow", "send_email": "deny"}, default="ask")``: tool names or globs, each with
     its tier; ``default`` is for a tool that no rule names and that is not declared ``impact="read"``.
+    ``above``: the policy of the run that started this one, which it can only narrow.
     """
 
     rules: tuple[Rule, ...]
     default: Tier
+    above: "Policy | None"
 
-    def __init__(self, rules: Mapping[str, str] | Iterable[Rule] = (), *, default: str = "ask") -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, str] | Iterable[Rule] = (),
+        *,
+        default: str = "ask",
+        above: "Policy | None" = None,
+    ) -> None:
         made = (
             (Rule(name, check_tier(name, tier)) for name, tier in rules.items())
             if isinstance(rules, Mapping)
@@ -73,12 +81,28 @@ class Policy:
             if not isinstance(rule, Rule):
                 raise ValueError(f"rules: expected rules or a mapping of names to tiers, got {rule!r}")
         object.__setattr__(self, "default", check_tier("default", default))
+        object.__setattr__(self, "above", above)
 
     def __add__(self, rules: Iterable[Rule]) -> "Policy":
-        return Policy((*self.rules, *rules), default=self.default)
+        return Policy((*self.rules, *rules), default=self.default, above=self.above)
+
+    def within(self, above: "Policy") -> "Policy":
+        """This policy, where whatever ``above`` closes stays closed: that of a run which another started."""
+        if self == above:
+            return self
+        return Policy(
+            self.rules, default=self.default, above=self.above.within(above) if self.above else above
+        )
 
     def decide(self, tool: str, *, impact: Impact = "high", declared: bool = False) -> tuple[Tier, str]:
-        """The tier of ``tool`` and the rule that gives it, in words."""
+        """The tier of ``tool`` and the rule that gives it, in words; of two policies, the stricter one."""
+        own = self._decide(tool, impact, declared)
+        if self.above is None:
+            return own
+        higher = self.above.decide(tool, impact=impact, declared=declared)
+        return min(higher, own, key=lambda decided: TIERS.index(decided[0]))
+
+    def _decide(self, tool: str, impact: Impact, declared: bool) -> tuple[Tier, str]:
         high_declared = declared and impact == "high"
         naming = [rule for rule in self.rules if rule.names(tool, high_declared=high_declared)]
         if impact != "read" and self.default == "deny" and all(rule.only_tightens for rule in naming):

@@ -29,6 +29,7 @@ from brida.core.events import (
     Stopped,
     TurnStarted,
 )
+from brida.core.limits import Limits
 from brida.core.request import Head, Request
 from brida.core.state import RATE_LIMITED, State
 from brida.core.stops import Stop
@@ -146,7 +147,7 @@ def _send(state: State, env: Env) -> Step:
     fitting = largest(state, env.limits, state.head, state.max_tokens)
     if (stop is None or stop.kind in BUDGETS) and fitting != state.max_tokens and _can_count(state, env):
         request = Request(state.head, state.max_tokens, state.history.encoded())
-        return Count(request, _seconds_left(state, env))
+        return Count(request, seconds_left(state, env.limits))
     if stop is not None or isinstance(fitting, Stop):
         return _end(state, env, stop or fitting)  # type: ignore[arg-type]
     return _attempt(state, env, state.attempts + 1, state.head, fitting)
@@ -161,7 +162,7 @@ def _attempt(state: State, env: Env, number: int, head: Head, max_tokens: int) -
     digest = Request.digest(head, max_tokens, state.history.digest())
     request = Request(head, max_tokens, state.history.encoded())
     sent = Sent(state.at, number, max_tokens, digest, reserve(state, head, max_tokens))
-    return Send(request, (sent,), _seconds_left(state, env))
+    return Send(request, (sent,), seconds_left(state, env.limits))
 
 
 def _try_again(state: State, env: Env, fault: Fault) -> Step:
@@ -179,7 +180,7 @@ def _try_again(state: State, env: Env, fault: Fault) -> Step:
         over = over or state.waited - waited_out + wait > MAX_WAIT
     if not fault.again or over:
         return _end(state, env, _model_error(fault, state, wait))
-    return Wait(wait, fault.retry_after is None, _seconds_left(state, env, waiting=True))
+    return Wait(wait, fault.retry_after is None, seconds_left(state, env.limits, waiting=True))
 
 
 def _model_error(fault: Fault, state: State, wait: float) -> Stop:
@@ -218,9 +219,8 @@ def _wrong_answer(state: State, env: Env) -> str:
     return wording.answer_wrong(env.say, found[0]) if all(found) else ""
 
 
-def _seconds_left(state: State, env: Env, *, waiting: bool = False) -> float | None:
+def seconds_left(state: State, limits: Limits, *, waiting: bool = False) -> float | None:
     """Until the deadline; None where there is none, or where a wait between attempts does not count."""
-    limits = env.limits
     if limits.deadline is None or (waiting and not limits.deadline_counts_waits):
         return None
     return max(0.0, limits.deadline - worked(state, counts_waits=limits.deadline_counts_waits))
@@ -259,7 +259,9 @@ def _turn(state: State, env: Env) -> Step:
         facts = {"questions": len(state.waits_for), "runs": list(state.waits_for)}
         return _end(state, env, Stop("waiting", facts))
     group = _next_group(state)
-    return Execute(group, tuple(CallStarted(state.at, c.asked.id) for c in group), _seconds_left(state, env))
+    return Execute(
+        group, tuple(CallStarted(state.at, c.asked.id) for c in group), seconds_left(state, env.limits)
+    )
 
 
 def _find_out(call: Call, state: State, env: Env) -> Step:
@@ -267,7 +269,7 @@ def _find_out(call: Call, state: State, env: Env) -> Step:
         return _end(state, env, stop)
     tool = env.tools.get(call.asked.tool)
     if not call.unclear and tool is not None and tool.reconciles:
-        return FindOut(call, "tool", _seconds_left(state, env))
+        return FindOut(call, "tool", seconds_left(state, env.limits))
     if not call.unclear:
         return Note((Reconciled(state.at, call.asked.id, "unclear", "its tool cannot tell"),))
     if env.on_ask == "park":

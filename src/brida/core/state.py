@@ -210,11 +210,25 @@ class State(CallsOfTheTurn):
         head = Head.of(self.started, closing=True) if self.closing else self.head
         self.request_bytes = self.history.size + len(head.encoded)
 
+    def settled_by(self, event: Event) -> Ledger:
+        """The ledger after ``event``, where that says what became of the attempt under way; else as it is."""
+        if isinstance(event, Resumed) and self.phase is Phase.IN_FLIGHT and self.stop is None:
+            event = Lost(event.at, CRASHED)
+        if isinstance(event, Received | Lost):
+            return self.ledger.settle(self._usage_of(event))
+        return self.ledger
+
+    def _usage_of(self, event: Received | Lost) -> Usage:
+        if isinstance(event, Lost):
+            return read_partial_usage(event.fault.usage, billed=event.fault.billed)
+        reply = event.reply
+        return read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
+
     def _received(self, event: Received) -> None:
         reply = event.reply
         self.attempts, self.waited, self.fault = 0, 0.0, None
         self.limited, self.waited_out, self.tokens_counted = 0, 0.0, False
-        usage = read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
+        usage = self._usage_of(event)
         self.ledger = self.ledger.settle(usage)
         text = text_of(reply.content)
         if text:
@@ -273,7 +287,7 @@ class State(CallsOfTheTurn):
                 )
 
     def _lost(self, event: Lost) -> None:
-        self.ledger = self.ledger.settle(read_partial_usage(event.fault.usage, billed=event.fault.billed))
+        self.ledger = self.ledger.settle(self._usage_of(event))
         self.fault = event.fault
         self.limited += event.fault.kind == RATE_LIMITED
         self.phase = Phase.READY

@@ -7,6 +7,7 @@ changes nothing when it wakes.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final, Literal, Protocol, TypeAlias
 
 from brida.core.events import Event
@@ -83,6 +84,52 @@ class Message:
     by: str
 
 
+Period: TypeAlias = Literal["day", "week", "month", "total"]
+"""How often a budget begins again, by the calendar of UTC: processes of one journal may have other clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """A budget that runs share, in US dollars.
+
+    ``period``: the one it is in now, such as ``"2026-12-01"``, ``"2026-W49"``, ``"2026-12"``, ``"total"``;
+    ``ends``: when that is over, in seconds since the epoch, None for never. ``reserved``: for requests under
+    way, and for those of which nobody could say what they came to.
+    """
+
+    name: str
+    limit: Decimal
+    per: Period
+    period: str
+    spent: Decimal
+    reserved: Decimal
+    created: float
+    ends: float | None = None
+
+    @property
+    def left(self) -> Decimal:
+        """What a request may take still."""
+        return max(Decimal(0), self.limit - self.spent - self.reserved)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """US dollars to be reserved in every one of these budgets, together with the events, or not at all."""
+
+    names: tuple[str, ...]
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """What the open reserve of the run becomes for good, in the period it was made in."""
+
+    amount: Decimal
+
+
+Charge: TypeAlias = Reserve | Settle
+
+
 class Writer(Protocol):
     """The hold of one process on one run. Used from one thread."""
 
@@ -96,12 +143,22 @@ class Writer(Protocol):
         """How often the run has been held, this time included."""
         ...
 
-    def append(self, events: Sequence[Event], state: State, *, taken: Iterable[int] = ()) -> None:
+    def append(
+        self,
+        events: Sequence[Event],
+        state: State,
+        *,
+        taken: Iterable[int] = (),
+        charge: Charge | None = None,
+    ) -> None:
         """Keeps the events, all or none; ``state`` is the run's before them.
 
-        ``taken``: the messages that became these events. Durable where one of them is :data:`DURABLE`.
-        Raises :class:`LeaseLost` where another process holds the run by now: the events are kept as late
-        then, and nothing else changes; :class:`JournalError` where nothing could be kept.
+        ``taken``: the messages that became these events. ``charge``: what shared budgets pay with them.
+        Durable where one of the events is :data:`DURABLE`, or where there is a charge.
+
+        Raises :class:`BudgetExceeded` where a budget has not so much left, :class:`UnknownBudget`, and
+        :class:`JournalError` where nothing could be kept: nothing is then. Raises :class:`LeaseLost` where
+        another process holds the run by now: the events are kept as late, and nothing else changes.
         """
         ...
 
@@ -159,6 +216,26 @@ class Journal(Protocol):
         """Forgets the runs that have stopped, wait for nobody and were not updated since ``before``; their
         ids. Gives the room back where nobody else uses the journal.
         """
+        ...
+
+    def budgets(self) -> list[BudgetRow]:
+        """All budgets, by name."""
+        ...
+
+    def budget(self, name: str) -> BudgetRow:
+        """The budget as it stands now. Raises :class:`UnknownBudget`."""
+        ...
+
+    def create_budget(self, name: str, limit: Decimal, per: Period) -> None:
+        """A new budget. Raises :class:`JournalError` where there is one, or where a value makes no sense."""
+        ...
+
+    def change_budget(self, name: str, limit: Decimal) -> None:
+        """Another limit for a budget. Raises :class:`UnknownBudget`, :class:`JournalError`."""
+        ...
+
+    def remove_budget(self, name: str) -> None:
+        """Forgets a budget. Raises :class:`UnknownBudget`."""
         ...
 
     def rebuild(self) -> None:

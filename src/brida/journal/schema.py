@@ -11,7 +11,7 @@ from brida.errors import JournalError, NewerRecord
 from brida.journal.faults import code_of
 
 APPLICATION_ID: Final = 0x62726964
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 BUSY_SECONDS: Final = 5.0
 """How long one statement waits for another process; each holds the file for milliseconds."""
 
@@ -45,6 +45,22 @@ CREATE TABLE late (
 );
 """
 
+BUDGETS: Final = """
+CREATE TABLE budgets (
+    name TEXT PRIMARY KEY, ceiling INTEGER NOT NULL, per TEXT NOT NULL, created REAL NOT NULL
+);
+CREATE TABLE budget_totals (
+    name TEXT NOT NULL, period TEXT NOT NULL, amount INTEGER NOT NULL, PRIMARY KEY (name, period)
+);
+CREATE TABLE budget_reserves (
+    run_id TEXT NOT NULL, name TEXT NOT NULL, period TEXT NOT NULL, amount INTEGER NOT NULL,
+    PRIMARY KEY (run_id, name)
+);
+"""
+
+MADE_BY: Final = (TABLES, BUDGETS)
+"""What each version of the file has added, from the first on."""
+
 
 def make_file(path: Path) -> None:
     """An empty file that only its owner can read, in a directory of which the same holds if we make it.
@@ -73,7 +89,7 @@ def connect(path: Path, say: Say, *, write_ahead: bool) -> tuple[sqlite3.Connect
         _check(connection, path, say)
         # SQLite keeps the index of a write-ahead log in shared memory, which a network does not share.
         mode = _set_mode(connection, "wal" if write_ahead else "delete")
-        if _value(connection, "user_version") == 0:
+        if _value(connection, "user_version") < SCHEMA_VERSION:
             _make_tables(connection)
     except BaseException:
         connection.close()
@@ -121,8 +137,9 @@ def _set_mode(connection: sqlite3.Connection, wanted: str) -> str:
 def _make_tables(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if _value(connection, "user_version") == 0:  # no other process has made them meanwhile
-            for statement in _statements():
+        version = _value(connection, "user_version")
+        if version < SCHEMA_VERSION:  # no other process has made them meanwhile
+            for statement in _statements("".join(MADE_BY[version:])):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -133,9 +150,9 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _statements() -> list[str]:
+def _statements(script: str) -> list[str]:
     statements, held = [], ""
-    for line in TABLES.splitlines(keepends=True):
+    for line in script.splitlines(keepends=True):
         held += line
         if sqlite3.complete_statement(held):
             statements.append(held)

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 from brida.core.wording import Say, english
 from brida.errors import Damaged, JournalError, LeaseLost, NewerRecord, RunBusy, UnknownRun
-from brida.journal.base import MessageKind, Owner, Record, RunRow
+from brida.journal import budgets
+from brida.journal.base import BudgetRow, MessageKind, Owner, Period, Record, RunRow
 from brida.journal.faults import FAULTS, code_of, told
 from brida.journal.filesystem import is_networked
 from brida.journal.lease import Leases, Taken
@@ -247,6 +249,51 @@ class SqliteJournal:
     def _is_old(self, run_id: str, before: float) -> bool:
         rows = [row for row in self.runs() if row.run_id == run_id]
         return any(row.has_ended and row.updated < before for row in rows)
+
+    # -- budgets
+
+    def budgets(self) -> list[BudgetRow]:
+        """See :class:`Journal`."""
+        with self._told():
+            if not self.path.exists():
+                return []
+        with self._told(), self._connected() as connection:
+            return budgets.rows(connection)
+
+    def budget(self, name: str) -> BudgetRow:
+        """See :class:`Journal`."""
+        with self._told():
+            if not self.path.exists():
+                raise budgets.unknown(name, self._say)
+        with self._told(), self._connected() as connection:
+            return budgets.one(connection, name, self._say)
+
+    def create_budget(self, name: str, limit: Decimal, per: Period) -> None:
+        """See :class:`Journal`."""
+        with self._told():
+            make_file(self.path)
+        with self._changing_budgets(name) as connection:
+            budgets.create(connection, name, limit, per, self._say)
+
+    def change_budget(self, name: str, limit: Decimal) -> None:
+        """See :class:`Journal`."""
+        with self._changing_budgets(name) as connection:
+            budgets.change(connection, name, limit, self._say)
+
+    def remove_budget(self, name: str) -> None:
+        """See :class:`Journal`."""
+        with self._changing_budgets(name) as connection:
+            budgets.remove(connection, name, self._say)
+
+    @contextmanager
+    def _changing_budgets(self, name: str) -> Iterator[sqlite3.Connection]:
+        with self._told():
+            if not self.path.exists():
+                raise budgets.unknown(name, self._say)
+        with self._told(), self._connected() as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            with _transaction(connection):
+                yield connection
 
     def rebuild(self) -> None:
         """See :class:`Journal`."""

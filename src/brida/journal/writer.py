@@ -9,7 +9,8 @@ from brida.core.events import Event
 from brida.core.state import State
 from brida.core.wording import Say
 from brida.errors import JournalError, LeaseLost
-from brida.journal.base import DURABLE, Message
+from brida.journal.base import DURABLE, Charge, Message
+from brida.journal.budgets import pay
 from brida.journal.faults import FAULTS, told
 from brida.journal.lease import Lease, enter, present
 from brida.journal.overview import learn
@@ -53,15 +54,25 @@ class SqliteWriter:
         """See :class:`Writer`."""
         return self._lease.epoch
 
-    def append(self, events: Sequence[Event], state: State, *, taken: Iterable[int] = ()) -> None:
+    def append(
+        self,
+        events: Sequence[Event],
+        state: State,
+        *,
+        taken: Iterable[int] = (),
+        charge: Charge | None = None,
+    ) -> None:
         """See :class:`Writer`."""
         if self._released:
             raise JournalError(self._say("the run was given up: nothing more can be recorded"))
         seq, checksum = self._seq, self._checksum
-        with self._transaction(durable=any(type(event).__name__ in DURABLE for event in events)):
+        durable = charge is not None or any(type(event).__name__ in DURABLE for event in events)
+        with self._transaction(durable=durable):
             epoch = present(self._connection, self.run_id)[0]
             is_ours = enter(self._connection, self._lease) if self._is_new else epoch == self.epoch
             if is_ours:
+                if charge is not None:
+                    pay(self._connection, self.run_id, charge, self._say)
                 for event in events:
                     seq += 1
                     row, checksum = row_of(self.run_id, seq, event, checksum)

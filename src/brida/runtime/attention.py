@@ -48,6 +48,10 @@ class Attention:
             if at <= self.urgency and not signal.done():
                 signal.set_result(None)
 
+    def reached(self, level: Urgency) -> Future:
+        """Is done once the urgency has reached ``level``. Whoever waits for it does not cancel it."""
+        return self._signals[level]
+
     async def wait(
         self, work: Iterable[Future], *, until: Urgency = Urgency.NEVER, seconds: float | None = None
     ) -> Reason | None:

@@ -37,13 +37,22 @@ class CallResult:
     """What came of a call.
 
     ``interrupted``: the tool raised ``KeyboardInterrupt``, so a person wants out. ``out_of_time``: the
-    deadline of the run ended it.
+    deadline of the run ended it. ``waits_for``: the run that it started, and that waits for a person.
     """
 
     outcome: CallOutcome
     content: str | tuple[Block, ...]
     interrupted: bool = False
     out_of_time: bool = False
+    waits_for: str | None = None
+
+
+class RunWaits(Exception):
+    """A tool raises it whose call started a run that waits for a person: the call waits too."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} waits for a person")
+        self.run_id = run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +181,8 @@ class ToolRunner:
             return CallResult(
                 "unknown", self.say("{tool} was interrupted: outcome unknown", tool=tool.name), True
             )
+        if isinstance(error, RunWaits):
+            return CallResult("unknown", "", waits_for=error.run_id)
         return CallResult("failed", describe_error(error, self.say))
 
     def _unfinished(self, tool: Tool, reason: str | None, *, late: bool, ended: bool) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from brida.core.events import Event
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.errors import JournalError
-from brida.journal.base import Message, Writer
+from brida.errors import BudgetExceeded, JournalError
+from brida.journal.base import Charge, Message, Writer
 from brida.tools.text import clean
 
 
@@ -20,18 +20,31 @@ class Keeper:
         self._writer = writer
         self.error: Stop | None = None
 
-    def keep(self, events: Sequence[Event], state: State, taken: Iterable[int] = ()) -> bool:
+    def keep(
+        self,
+        events: Sequence[Event],
+        state: State,
+        taken: Iterable[int] = (),
+        charge: Charge | None = None,
+    ) -> bool:
         """Keeps the events, all or none of them; False the first time that this cannot be done.
 
-        ``state`` is the run's before them. ``taken``: the messages that became these events.
+        ``state`` is the run's before them. ``taken``: the messages that became these events. ``charge``: what
+        a shared budget pays together with them; raises :class:`BudgetExceeded` where it has not so much left.
         """
         if self._writer is None or self.error is not None or not events:
             return True
         try:
-            self._writer.append(events, state, taken=taken)
+            self._writer.append(events, state, taken=taken, charge=charge)
+        except BudgetExceeded:
+            raise
         except JournalError as error:
-            self.error = Stop("journal_error", {"error": clean(str(error))})
+            self.fail(error)
         return self.error is None
+
+    def fail(self, error: JournalError) -> None:
+        """Nothing is kept from now on."""
+        self.error = self.error or Stop("journal_error", {"error": clean(str(error))})
 
     def messages(self) -> tuple[Message, ...]:
         """What other processes say to the run and it has not heard."""

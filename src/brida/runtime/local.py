@@ -7,20 +7,16 @@ waits for. Where there is a journal, nothing is done whose record could not be k
 
 import asyncio
 import random
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias
+from typing import Any, Final, Generic, cast
 
-from brida.approval.answers import Approver
-from brida.core.decisions import Env
 from brida.core.encoding import encode
 from brida.core.events import (
     CallFinished,
-    Event,
+    CallWaits,
     Fault,
     Lost,
     Received,
@@ -28,29 +24,22 @@ from brida.core.events import (
     Reply,
     Resumed,
     Said,
-    Started,
-    StopRequested,
+    TokensCounted,
     Waited,
 )
-from brida.core.run import Ask, Done, Execute, FindOut, Note, Send, Step, Wait, next_step
-from brida.core.state import State, fold
+from brida.core.run import Ask, Count, Done, Execute, FindOut, Note, Send, Step, Wait, next_step, seconds_left
 from brida.core.stops import Stop
 from brida.core.turn import Call
 from brida.errors import ConfigurationError, ModelFault
-from brida.journal.base import Writer
-from brida.models.base import Delta, Model
-from brida.runtime.attention import Attention, Reason, Urgency
+from brida.models.base import Waiting
+from brida.runtime.attention import Urgency
 from brida.runtime.calls import ToolRunner
-from brida.runtime.keeping import Keeper
-from brida.runtime.masked import masked
 from brida.runtime.outcome import Outcome, T
+from brida.runtime.parent import Parent, running
 from brida.runtime.questions import Questions
-from brida.texts.masking import Mask
-from brida.tools.declare import Tool
+from brida.runtime.work import Work
 from brida.tools.output import share
 from brida.tools.text import clean
-
-Listener: TypeAlias = Callable[[Event | Delta], None]
 
 JITTER: Final = 0.25
 """Share of a wait that is drawn at random, so that many clients do not come back at once."""
@@ -58,44 +47,11 @@ JITTER: Final = 0.25
 LOOKING: Final = 30.0
 """Seconds that the tools of a turn have to say what their calls would change."""
 
-LISTENING: Final = 0.2
-"""Seconds between two looks at what other processes have to say to the run."""
+COUNTING: Final = 10.0
+"""Seconds that a server has to count the tokens of a request."""
 
 
-def wall_clock() -> Callable[[], float]:
-    """Seconds since the epoch that never run backwards within a process."""
-    start, base = time.time(), time.monotonic()
-    return lambda: start + (time.monotonic() - base)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a driver needs for one run: where it starts, what decides, and what does the work.
-
-    ``begins``: how a new run starts, or the events of one that goes on; ``text``: what a person says, None
-    where it goes on without; ``new_budget``: with its tokens counted from nothing. ``stop``: how it ends
-    before anything is done. ``finish``: makes what the caller gets of the outcome. ``mask``: takes secrets
-    out of what enters the run. ``writer``: the run's place in a journal; ``taken``: the messages left there
-    that ``text`` is.
-    """
-
-    begins: Started | tuple[Event, ...]
-    text: str | None
-    env: Env
-    model: Model
-    tools: dict[str, Tool]
-    approve: Approver | None = None
-    listener: Listener | None = None
-    clock: Callable[[], float] | None = None
-    new_budget: bool = False
-    stop: Stop | None = None
-    finish: Callable[[Outcome[Any], State], Outcome[Any]] = lambda outcome, _: outcome
-    mask: Mask = field(default_factory=lambda: Mask.of({}))
-    writer: Writer | None = None
-    taken: tuple[int, ...] = ()
-
-
-class LocalRun(Generic[T]):
+class LocalRun(Parent, Generic[T]):
     """A run under way: a handle, and its driver. Awaiting it gives the :class:`Outcome`.
 
     :meth:`interrupt` stops it softly: a request, a wait or a question is abandoned at once, a running
@@ -105,48 +61,28 @@ class LocalRun(Generic[T]):
     """
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self._clock = work.clock or wall_clock()
-        self._not_before = 0.0
-        self._listener = work.listener
-        self._cause: BaseException | None = None
-        self._heard: deque[str] = deque()
+        super().__init__(work)
         self._loop = asyncio.get_running_loop()
-        self._attention = Attention()
-        self._keeper = Keeper(work.writer)
-        begins = work.begins
-        self._events: list[Event] = [] if isinstance(begins, Started) else list(begins)
-        if isinstance(begins, Started):
-            self._state = State(replace(begins, at=self._now()))
-        else:
-            self._state = fold(begins)
-        self._not_before = self._state.at
         images = bool(getattr(work.model, "takes_images", False))
         self._runner = ToolRunner(self.id, work.env.say, self._attention, work.env.yes_to, images, work.mask)
         self._questions = Questions(work.approve, work.tools, work.env.say, self._now)
-        self._task = self._loop.create_task(self._drive(), name=f"brida run {self.id}")
+        self._asking: asyncio.Lock = getattr(work.above, "asking", None) or asyncio.Lock()
+        with running(self):
+            self._task = self._loop.create_task(self._drive(), name=f"brida run {self.id}")
 
     @property
-    def id(self) -> str:
-        """The id of the run."""
-        return self._state.started.run_id
+    def asking(self) -> asyncio.Lock:
+        """Held while a person is asked: a run and those that it starts ask one after the other."""
+        return self._asking
 
     @property
-    def unheard(self) -> tuple[str, ...]:
-        """Texts of :meth:`steer` that came too late: the run had ended."""
-        return tuple(self._heard)
+    def ended(self) -> bool:
+        """Whether it has recorded its end."""
+        return self._task.done()
 
-    def steer(self, text: str) -> None:
-        """Says something while the run works: the model reads it after the results of the current turn.
-
-        May be called from any thread. Where the run ends before it is heard, it is in :attr:`unheard`.
-        Raises ``TypeError`` or ``ValueError`` for what is no text that says anything.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"text: expected a text, got {type(text).__name__}")
-        if not text.strip():
-            raise ValueError("text: expected a text that says something, got a blank one")
-        self._heard.append(clean(text))
+    async def end(self) -> None:
+        """Waits until it has recorded its end, whatever that is."""
+        await asyncio.wait([self._task])
 
     def interrupt(self) -> None:
         """Stops the run softly, as the first Ctrl-C does."""
@@ -190,6 +126,7 @@ class LocalRun(Generic[T]):
                     self._record(
                         Lost(self._now(), Fault("abandoned", "the request was not sent", again=True))
                     )
+            await self._end_children()
             self._record(*step.events)
         finally:
             if listening is not None:
@@ -213,7 +150,7 @@ class LocalRun(Generic[T]):
             if self._state.stop is None and text is not None:
                 self._end_what_was_ending()
             too_late = tuple(one.id for one in self._keeper.messages() if one.kind == "stop")
-            resumed = Resumed(self._now(), afresh=text is not None, new_budget=self._work.new_budget)
+            resumed = Resumed(self._now(), text is not None, self._work.new_budget, self._work.prices)
             self._record(resumed, taken=too_late)
         if text is not None:
             self._record(Said(self._now(), text), taken=self._work.taken)
@@ -240,12 +177,15 @@ class LocalRun(Generic[T]):
         self._hear()
         if self._attention.urgency and self._state.stop_requested is None:
             self._request_stop(Stop("interrupted"))
+        self._read_budgets()
         return next_step(self._state, self._work.env)
 
     async def _do(self, step: Step) -> None:
         match step:
             case Send():
                 await self._send(step)
+            case Count():
+                await self._count(step)
             case Wait():
                 await self._wait(step)
             case Ask():
@@ -283,20 +223,43 @@ class LocalRun(Generic[T]):
             self._fail("model", error)
             return Lost(self._now(), Fault("failed", clean(f"{type(error).__name__}: {error}"), again=True))
 
+    async def _count(self, step: Count) -> None:
+        """What the server makes of the request; None where it does not say."""
+        counting = self._loop.create_task(self._counted(step))
+        left = step.seconds_left
+        seconds = COUNTING if left is None else min(COUNTING, left)
+        reason = await self._attention.wait([counting], until=Urgency.SOFT, seconds=seconds)
+        self._let_time_pass(reason, left if seconds == left else None)
+        counted = counting.result() if counting.done() and not counting.cancelled() else None
+        self._record(TokensCounted(self._now(), counted))
+
+    async def _counted(self, step: Count) -> int | None:
+        try:
+            counted: object = await cast("Any", self._work.model).count_tokens(step.request)
+        except Exception:  # the bound that does not fit still holds
+            return None
+        return counted if isinstance(counted, int) and not isinstance(counted, bool) and counted > 0 else None
+
     async def _wait(self, step: Wait) -> None:
         seconds = step.seconds * (1 - JITTER * random.random()) if step.jitter else step.seconds
-        pause = self._loop.create_task(asyncio.sleep(seconds))
+        pause = self._loop.create_task(self._pause(seconds))
         reason = await self._attention.wait([pause], until=Urgency.SOFT, seconds=step.seconds_left)
         self._let_time_pass(reason, step.seconds_left)
         self._record(Waited(self._now(), step.seconds))
+
+    async def _pause(self, seconds: float) -> None:
+        fault = self._state.fault
+        end = self._loop.time() + seconds
+        while (left := end - self._loop.time()) > 0:
+            self._tell(Waiting(left, "" if fault is None else fault.kind))
+            await asyncio.sleep(min(left, 1.0))
 
     # -- a person
 
     async def _bound(self, step: Ask) -> Ask:
         """The questions with what their calls would change. Whoever looks has no longer than the run."""
-        deadline = self._work.env.limits.deadline
-        left = LOOKING if deadline is None else max(0.0, deadline - self._state.elapsed)
-        seconds = min(LOOKING, left)
+        left = seconds_left(self._state, self._work.env.limits)
+        seconds = LOOKING if left is None else min(LOOKING, left)
         bound = await self._from_person("changes", partial(self._questions.bound, step), seconds=seconds)
         return bound if isinstance(bound, Ask) else self._questions.unbound(step)
 
@@ -325,7 +288,8 @@ class LocalRun(Generic[T]):
 
     async def _caught(self, where: str, asking: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return await asking()
+            async with self._asking:
+                return await asking()
         except asyncio.CancelledError:
             raise
         except KeyboardInterrupt:
@@ -365,89 +329,9 @@ class LocalRun(Generic[T]):
         result = await self._runner.run(tool, call, limit=limit, seconds_left=step.seconds_left)
         if result.out_of_time:
             self._let_time_pass("time", step.seconds_left)
+        if result.waits_for is not None:
+            self._record(CallWaits(self._now(), call.asked.id, result.waits_for))
+            return
         self._record(CallFinished(self._now(), call.asked.id, result.outcome, result.content))
         if result.interrupted:
             self._request_stop(Stop("interrupted"))
-
-    # -- what is learned
-
-    def _commit(self, *events: Event) -> bool:
-        """Records what must be known before a step is done; False where that cannot be, and the run ends."""
-        stamped = self._stamped(events)
-        if not self._keeper.keep(stamped, self._state):
-            self._give_up()
-            return False
-        self._learn(stamped)
-        return True
-
-    def _record(self, *events: Event, taken: tuple[int, ...] = ()) -> None:
-        """Records what has happened: the run learns it, whether it can be kept or not."""
-        stamped = self._stamped(events)
-        kept = self._keeper.keep(stamped, self._state, taken)
-        self._learn(stamped)
-        if not kept:
-            self._give_up()
-
-    def _stamped(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        return tuple(masked(replace(event, at=self._now()), self._work.mask) for event in events)
-
-    def _learn(self, events: tuple[Event, ...]) -> None:
-        for event in events:
-            self._state.apply(event)
-            self._events.append(event)
-            self._tell(event)
-
-    def _give_up(self) -> None:
-        """The journal keeps nothing any more: nothing else is begun."""
-        if self._state.stop is None and self._keeper.error is not None:
-            self._request_stop(self._keeper.error)
-
-    def _hear(self) -> None:
-        """What was said to the run while it worked becomes part of it."""
-        while self._heard and self._state.stop is None:
-            self._record(Said(self._now(), self._heard.popleft(), steering=True))
-        for message in self._keeper.messages():
-            if message.kind == "stop":
-                stop = Stop("stopped", {"reason": clean(message.by)})
-                self._record(StopRequested(self._now(), stop), taken=(message.id,))
-            elif self._state.stop is None:
-                self._record(Said(self._now(), clean(message.text), steering=True), taken=(message.id,))
-
-    async def _listen(self) -> None:
-        """Calls the run away where another process stops it."""
-        while True:
-            await asyncio.sleep(LISTENING)
-            if any(message.kind == "stop" for message in self._keeper.messages()):
-                self._hear()
-                self._attention.raise_to(Urgency.SOFT)
-
-    def _tell(self, what: Event | Delta) -> None:
-        if self._listener is None:
-            return
-        try:
-            self._listener(what)
-        except BaseException as error:
-            self._listener = None
-            self._fail("listener", error)
-
-    def _fail(self, where: str, error: BaseException) -> None:
-        """A hook, a model or a listener is broken: the run ends for it, its history whole."""
-        if self._state.stop is not None:
-            return  # the run is over already
-        self._cause = error
-        words = f"{type(error).__name__}: {error}"
-        if isinstance(error, ConfigurationError):
-            words = str(error).removeprefix(f"{where}: ")
-        facts = {"where": where, "error": clean(" ".join(words.split()))}
-        self._request_stop(Stop("configuration_error", facts))
-
-    def _request_stop(self, stop: Stop) -> None:
-        self._record(StopRequested(self._now(), stop))
-
-    def _let_time_pass(self, reason: Reason | None, seconds: float | None) -> None:
-        """Where a timer of the deadline rang, no event after it may be stamped before it."""
-        if reason == "time" and seconds is not None:
-            self._not_before = self._state.at + seconds
-
-    def _now(self) -> float:
-        return max(self._clock(), self._not_before)
