@@ -22,6 +22,7 @@ from brida.runtime.calls import RunWaits
 from brida.runtime.outcome import Outcome
 from brida.runtime.parent import Parent, running_run
 from brida.runtime.resumable import can_go_on_without_text, is_kept
+from brida.texts.catalogue import N_
 from brida.texts.endings import explain
 from brida.tools.context import current_call
 from brida.tools.declare import Tool, tool
@@ -73,7 +74,7 @@ async def _delegated(agent: "Agent | None", task: str) -> str:
     caller = cast("Agent", parent.work.maker)
     limits, depth = parent.work.env.limits, parent.state.started.depth + 1
     if depth > limits.max_depth:
-        words = "runs may start others {depth} deep only, and this one stands there: do it yourself"
+        words = N_("runs may start others {depth} deep only, and this one stands there: do it yourself")
         raise ToolError(call.say(words, depth=limits.max_depth))
     run_id = child_id(parent.id, call.call_id)
     try:
@@ -113,7 +114,7 @@ def _report(outcome: Outcome[Any], say: Say) -> str:
     why = explain(say, outcome.stop.kind, outcome.stop.detail)
     if not outcome.text:
         raise ToolError(say("The agent stopped before it was done, with nothing to show: {why}", why=why))
-    words = "The agent stopped before it was done: {why}. What it had so far:\n{text}"
+    words = N_("The agent stopped before it was done: {why}. What it had so far:\n{text}")
     raise ToolError(say(words, why=why, text=outcome.text))
 
 

@@ -9,6 +9,7 @@
           +-- RunBusy                             another process holds the run
           +-- LeaseLost                           another process has taken the run over
           +-- UnknownBudget                       it has no such budget
+          +-- WrongBudget                         a budget cannot be as was asked
           +-- BudgetExceeded                      a shared budget has not so much left
           +-- Damaged                             a record is not what was written
           +-- NewerRecord                         a newer brida wrote it
@@ -35,12 +36,14 @@ class ConfigurationError(BridaError, ValueError):
     """A setting, a tool or a hook is wrong. The message names it, its value, and what would be right.
 
     Where a hook failed in mid-run, ``outcome`` is how the run ended: its history is whole, nothing is
-    lost. Otherwise nothing had begun and it is None.
+    lost. Otherwise nothing had begun and it is None. ``example``: lines that would mend it, as they are to be
+    written; they end the message.
     """
 
-    def __init__(self, message: str, *, outcome: Outcome[Any] | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, outcome: Outcome[Any] | None = None, example: str = "") -> None:
+        super().__init__(f"{message}\n{example}" if example else message)
         self.outcome = outcome
+        self.example = example
 
 
 class ModelFault(BridaError):
@@ -87,6 +90,10 @@ class LeaseLost(JournalError):
 
 class UnknownBudget(JournalError):
     """The journal has no budget of that name."""
+
+
+class WrongBudget(JournalError):
+    """A budget cannot be made or changed as was asked."""
 
 
 class BudgetExceeded(JournalError):

@@ -4,6 +4,7 @@ The package carries its data with it, so nothing is fetched. Only prices of Anth
 it. A price that nobody knows is no price: with a limit of money, the run does not start.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -94,7 +95,7 @@ def check_bounded(
 ) -> None:
     """That a limit of money can be held. Raises :class:`ConfigurationError` where a price is not known."""
     if prices is None:
-        raise ConfigurationError(how_to_price(model, say))
+        raise price_is_unknown(model, say)
     if limits.server_tools:
         return
     changed = [name for name, free in OTHERWISE_PRICED.items() if name in extra and extra[name] not in free]
@@ -108,13 +109,12 @@ def check_bounded(
         raise ConfigurationError(words)
 
 
-def how_to_price(model: str, say: Say) -> str:
-    """What to write where the price of a model is not known."""
-    return say(
-        "max_cost: the price of {model} is not known, so nobody can hold it against a limit. Say it in "
-        "brida.toml, in US dollars a million tokens:\n"
-        '[prices."{model}"]\n'
-        "input = 3.00\n"
-        "output = 15.00",
+def price_is_unknown(model: str, say: Say) -> ConfigurationError:
+    """That a limit of money cannot be held, with the lines to write where the price is known to a person."""
+    words = say(
+        "max_cost: the price of {model} is not known, so nothing can be held against a limit of money. Write "
+        "it into brida.toml, in US dollars a million tokens, with the right numbers:",
         model=model,
     )
+    name = json.dumps(model, ensure_ascii=False)
+    return ConfigurationError(words, example=f"[prices.{name}]\ninput = 3.00\noutput = 15.00")

@@ -75,13 +75,12 @@ def _limits(talk: Conversation, rest: str) -> Iterator[str]:
     if state is not None:
         used = {"max_turns": state.turns, "max_requests": state.requests, "max_calls": state.calls_seen}
         used |= {"max_tokens_total": state.tokens_used, "deadline": round(state.elapsed, 1)}
+        used |= {} if state.ledger.cost is None else {"max_cost": float(state.ledger.cost.spent)}
     for name in limits.__slots__:
         value = limits.requests if name == "max_requests" else getattr(limits, name)
-        if name == "max_cost":
-            continue
         shown = off if value in (None, False) else talk.say("on") if value is True else f"{value}"
         part = talk.say("used: {used}", used=used[name]) if name in used else ""
-        yield f"{name:18}{shown:>10}  {part}".rstrip()
+        yield f"{name:22}{shown:>10}  {part}".rstrip()
 
 
 def _tools(talk: Conversation, _rest: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from brida.cli.answering import approve_command, decline_command, pending_command, settle_command
+from brida.cli.budget import budget_command
 from brida.cli.config import config_command
 from brida.cli.doctor import doctor_command
 from brida.cli.flags import CommandWithSettings, Flags, setting_options
@@ -89,6 +90,7 @@ def build(say: Catalogue, screen: Screen) -> click.Command:
     group.add_command(config_command(say, screen))
     group.add_command(trust_command(say, screen))
     group.add_command(doctor_command(say, screen))
+    group.add_command(budget_command(say, screen))
     for make in JOURNAL_COMMANDS:
         group.add_command(make(say, screen))
     return group

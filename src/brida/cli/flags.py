@@ -22,6 +22,7 @@ ROWS: Final[Mapping[str, Setting]] = {
 SHORT: Final = {
     "--closing-reply": "--closing-reply=on",
     "--no-journal": "--journal=off",
+    "--no-cache": "--cache=off",
     "--park": "--on-ask=park",
 }
 """Flags that stand alone, and what they are short for."""

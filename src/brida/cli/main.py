@@ -16,7 +16,7 @@ from brida.texts.catalogue import ENGLISH, Catalogue, choose_language, install_f
 from brida.texts.terminal import escape
 
 if TYPE_CHECKING:
-    from brida.runtime.outcome import Outcome
+    pass
 
 
 SHOWN: Final = 2_000
@@ -43,7 +43,7 @@ def _run(given: list[str], screen: Screen) -> int:
     except click.ClickException as error:
         return _wrong_use(error.format_message(), given, screen, say)
     except ConfigurationError as error:
-        return _wrong_use(str(error), given, screen, say, error.outcome)
+        return _wrong_use(str(error), given, screen, say, error)
     except ResumeRefused as error:
         return _refused(error, given, screen, say)
     except JournalError as error:
@@ -91,15 +91,24 @@ def _value_of(flag: str, given: list[str]) -> str | None:
 
 
 def _wrong_use(
-    message: str, given: list[str], screen: Screen, say: Catalogue, outcome: "Outcome | None" = None
+    message: str,
+    given: list[str],
+    screen: Screen,
+    say: Catalogue,
+    error: ConfigurationError | None = None,
 ) -> int:
-    """Says what is wrong; a run that had begun keeps its outcome."""
+    """Says what is wrong; a run that had begun keeps its outcome. Lines to write are shown as lines."""
     stop = Stop("configuration_error", {"error": message})
-    words = say("Error: {message}", message=message if len(message) <= SHOWN else f"{message[:SHOWN]}...")
-    if outcome is None or "--json" not in given:
-        return _end(stop, words, given, screen)
-    screen.line(words)
-    screen.json(outcome.to_json())
+    example = "" if error is None else error.example
+    message = message.removesuffix(f"\n{example}")
+    screen.line(
+        say("Error: {message}", message=message if len(message) <= SHOWN else f"{message[:SHOWN]}...")
+    )
+    for line in example.splitlines():
+        screen.line(line)
+    if error is None or error.outcome is None or "--json" not in given:
+        return _end(stop, "", given, screen)
+    screen.json(error.outcome.to_json())
     return stop.exit_code
 
 
@@ -154,8 +163,12 @@ def ending_without_run(stop: Stop) -> dict[str, Any]:
         "closing_requests": 0,
         "usage": None,
         "cost": None,
+        "held_cost": None,
+        "cache": None,
+        "spending": None,
         **{name: [] for name in lists},
         "seconds": 0.0,
+        "seconds_waited": 0.0,
         "model": None,
         "base_url": None,
     }

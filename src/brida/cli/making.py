@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from brida.cli.flags import Flags
 from brida.core.events import Started
+from brida.core.prices import MILLION, Prices
 from brida.errors import ConfigurationError
 from brida.settings.load import Loaded, load, what_is_ignored
 from brida.settings.merge import Effective, merged
-from brida.settings.record import record_of, recorded
+from brida.settings.record import Recorded, record_of, recorded
 from brida.settings.schema import nearest
 from brida.texts.catalogue import Catalogue, choose_language
 
@@ -80,7 +81,8 @@ def make_agent(
     for line in what_is_ignored(choice.effective, choice.loaded, say):
         tell(line)
     base = choice.base
-    arguments = Builder(choice.effective, choice.root, say, tell, base).arguments()
+    prices = choice.loaded.prices()
+    arguments = Builder(choice.effective, choice.root, say, tell, base, prices).arguments()
     tools = arguments.get("tools", () if base is None else base.tools.values())
     names = [one.name for one in tools]
     yes_to = _yes_to(flags, names, say)
@@ -92,7 +94,21 @@ def make_agent(
         arguments["yes_to"] = yes_to | (base.yes_to & set(names))
         agent = base.replaced(approve=base.approve or approve(say), **arguments)
     agent.settings = record_of(agent, choice.effective, choice.root, flags.agent)
+    if (said := agent.prices.get(agent.model.name)) is not None:
+        tell(_price_line(agent.model.name, said, say))
     return agent
+
+
+def _price_line(model: str, prices: Prices, say: Catalogue) -> str:
+    """Where a price is from that is not the package's."""
+    first = prices.tiers[0]
+    return say(
+        "{model} costs ${input} in and ${output} out a million tokens ({source})",
+        model=model,
+        input=say.decimal(float(first.input * MILLION), 2),
+        output=say.decimal(float(first.output * MILLION), 2),
+        source=prices.source,
+    )
 
 
 def agent_of_record(
@@ -117,7 +133,7 @@ def agent_of_record(
     coded = reference if reference is not None and ":" in reference else None
     with redirect_stdout(sys.stderr or io.StringIO()):  # what a module prints is no answer of ours
         base = None if coded is None else coded_agent(coded, kept.root, say)
-        arguments = Builder(kept.effective, kept.root, say, tell, base).arguments()
+        arguments = Builder(kept.effective, kept.root, say, tell, base, _prices(kept, flags, say)).arguments()
     arguments |= {"yes_to": {*kept.yes_to, *flags.yes_to}, "system": kept.system}
     if base is None:
         agent = Agent(**{**arguments, "approve": approve(say)})
@@ -125,6 +141,11 @@ def agent_of_record(
         agent = base.replaced(**{**arguments, "approve": base.approve or approve(say)})
     agent.settings = started.settings
     return agent
+
+
+def _prices(kept: Recorded, flags: Flags, say: Catalogue) -> dict[str, Prices]:
+    """What models cost: as the run began, and as the files say today of those that it did not know."""
+    return {**load(kept.root, flags.layer(kept.root), say).prices(), **kept.prices}
 
 
 def _agent_of_code(
@@ -143,7 +164,7 @@ def _check_rules(effective: Effective, names: list[str], say: Catalogue) -> None
     """A rule of a flag whose name is nearly that of a tool is a slip, and would protect nothing."""
     for key, given in effective.rules_given:
         pattern = str(given.value)
-        if given.source.kind != "flag" or key == "secrets" or pattern in names:
+        if given.source.kind != "flag" or not key.startswith("policy.") or pattern in names:
             continue
         if close := nearest(pattern, names):
             raise ConfigurationError(

@@ -2,13 +2,16 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
+from brida.cli.money import WARNING, dollars
 from brida.cli.screen import Screen
 from brida.core.encoding import Block
 from brida.core.events import (
+    BudgetsRead,
     CallFinished,
     Closing,
     Decided,
@@ -22,7 +25,7 @@ from brida.core.events import (
 from brida.core.transitions import Action, classify, look_up, text_of
 from brida.models.base import Delta, Waiting
 from brida.runtime.outcome import Outcome
-from brida.texts.catalogue import Catalogue
+from brida.texts.catalogue import N_, Catalogue
 from brida.texts.endings import explain
 
 RESULT_SHOWN: Final = 300
@@ -60,6 +63,7 @@ class Trace:
         self._tools: dict[str, str] = {}
         self._written = self._paused = ""
         self._counting = False
+        self._warned: set[str] = set()
 
     def __call__(self, what: Event | Delta | Waiting) -> None:
         """Shows one event or delta."""
@@ -72,6 +76,8 @@ class Trace:
                 self._stream(what.text)
             case Sent():
                 self._attempts = what.attempt
+            case BudgetsRead():
+                self._warn(what)
             case Received():
                 self._received(what.reply)
             case Decided() if what.verdict != "allow":
@@ -88,6 +94,18 @@ class Trace:
                 self._lost(what)
             case _:
                 pass
+
+    def _warn(self, event: BudgetsRead) -> None:
+        """Says once of each shared budget that most of it is used."""
+        for one in event.left:
+            if one.cost is None or one.limit is None or one.name in self._warned:
+                continue
+            if one.limit - one.cost >= WARNING * one.limit:
+                self._warned.add(one.name)
+                share = int(100 * (one.limit - one.cost) / one.limit)
+                left = dollars(one.cost, self._say)
+                text = N_("{share} % of the budget {name} is used, {left} left")
+                self._line(self._say(text, share=share, name=one.name, left=left))
 
     def _count_down(self, waiting: Waiting) -> None:
         """The seconds that are left of a long wait, on a terminal in one line that is written over."""
@@ -203,7 +221,7 @@ class Trace:
 
 
 def closing_line(outcome: Outcome[Any], say: Catalogue, tokens_before: int | None = None) -> str:
-    """The last line of a run: turns, requests, tokens, seconds; in a session, its tokens besides."""
+    """The last line of a run: turns, requests, tokens, money, seconds; in a session, its tokens besides."""
     turns = say.plural("{count} turn of tool calls", "{count} turns of tool calls", outcome.turns)
     requests = say.plural("over {count} model request", "over {count} model requests", outcome.requests)
     if outcome.closing_requests:
@@ -215,4 +233,40 @@ def closing_line(outcome: Outcome[Any], say: Catalogue, tokens_before: int | Non
         tokens = say("{tokens} (estimated)", tokens=tokens)
     if tokens_before:
         tokens = say("{tokens}, {total} in this session", tokens=tokens, total=say.number(total))
-    return f"{turns} {requests} · {tokens} · {say.decimal(outcome.seconds, 1)} s"
+    parts = [f"{turns} {requests}", tokens, *_money(outcome, say)]
+    seconds = f"{say.decimal(outcome.seconds - outcome.seconds_waited, 1)} s"
+    if outcome.seconds_waited >= 1:
+        waited = say.decimal(outcome.seconds_waited, 1)
+        seconds = say("{seconds}, and {waited} s of waiting", seconds=seconds, waited=waited)
+    return " · ".join((*parts, seconds))
+
+
+def _money(outcome: Outcome[Any], say: Catalogue) -> Iterator[str]:
+    """What the session cost, and what of it the prompt cache took or saved; nothing where nobody knows."""
+    if outcome.cost is None:
+        return
+    if outcome.cost == outcome.held_cost == 0 and outcome.base_url is None:
+        yield say("no cost: the model runs here")
+        return
+    cost = dollars(outcome.cost, say)
+    if outcome.held_cost:
+        held = dollars(outcome.held_cost, say)
+        cost = say("{cost}, and up to {held} that nobody could settle", cost=cost, held=held)
+    yield cost
+    usage = outcome.usage
+    saved: Number = outcome.spending.saved or Decimal(0)
+    written, read = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+    if written or read:
+        yield say(
+            CACHE_SAVED if saved >= 0 else CACHE_COST,
+            written=say.number(written),
+            read=say.number(read),
+            share=round(100 * outcome.cache_share),
+            amount=dollars(abs(saved), say),
+        )
+
+
+CACHE_SAVED: Final = N_(
+    "cache: {written} tokens written, {read} read ({share} % of the input), {amount} saved"
+)
+CACHE_COST: Final = N_("cache: {written} tokens written, {read} read ({share} % of the input), {amount} lost")

@@ -16,7 +16,7 @@ from brida.core.events import KINDS, VERSION, Event
 
 def to_json(event: Event) -> dict[str, object]:
     """The event as a JSON object, its kind and the version of the record first."""
-    return {"kind": type(event).__name__, "version": VERSION, **_plain(event)}
+    return {"kind": type(event).__name__, "version": VERSION, **plain(event)}
 
 
 def encode_event(event: Event) -> bytes:
@@ -43,16 +43,17 @@ def from_json(record: object) -> Event:
     values = {name: value for name, value in record.items() if name not in ("kind", "version")}
     if not isinstance(values.get("at"), int | float):
         raise ValueError(f"at: expected the time of the event in seconds, got {values.get('at')!r}")
-    return typing.cast(Event, _build(kind, values))
+    return typing.cast(Event, build(kind, values))
 
 
-def _plain(value: object) -> dict[str, object]:
+def plain(value: object) -> dict[str, object]:
+    """A dataclass as a JSON object; decimals are texts, so that they stay exact."""
     return {field.name: _plain_value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
 
 
 def _plain_value(value: object) -> object:
     if is_dataclass(value):
-        return _plain(value)
+        return plain(value)
     if isinstance(value, tuple):
         return [_plain_value(item) for item in value]
     return str(value) if isinstance(value, Decimal) else value
@@ -63,7 +64,8 @@ def _hints(kind: type) -> dict[str, object]:
     return typing.get_type_hints(kind)
 
 
-def _build(kind: type, values: object) -> object:
+def build(kind: type, values: object) -> object:
+    """The dataclass that :func:`plain` was given. Raises ``ValueError`` where it does not fit."""
     if not isinstance(values, dict):
         raise ValueError(f"{kind.__name__}: expected an object, got {str(values)[:80]}")
     hints = _hints(kind)
@@ -87,7 +89,7 @@ def _revive(hint: object, value: object) -> object:
             return _decimal(value)
         hint = listed[0] if listed and isinstance(value, list) else parts[0]
     if isinstance(hint, type) and is_dataclass(hint):
-        return _build(hint, value)
+        return build(hint, value)
     if typing.get_origin(hint) is tuple and isinstance(value, list):
         (item, *_) = typing.get_args(hint)
         return tuple(_revive(item, part) for part in value)

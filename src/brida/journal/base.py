@@ -227,11 +227,11 @@ class Journal(Protocol):
         ...
 
     def create_budget(self, name: str, limit: Decimal, per: Period) -> None:
-        """A new budget. Raises :class:`JournalError` where there is one, or where a value makes no sense."""
+        """A new budget. Raises :class:`WrongBudget` where there is one, or where a value makes no sense."""
         ...
 
     def change_budget(self, name: str, limit: Decimal) -> None:
-        """Another limit for a budget. Raises :class:`UnknownBudget`, :class:`JournalError`."""
+        """Another limit for a budget. Raises :class:`UnknownBudget`, :class:`WrongBudget`."""
         ...
 
     def remove_budget(self, name: str) -> None:

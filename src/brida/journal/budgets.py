@@ -14,8 +14,9 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Final, get_args
 
 from brida.core.wording import Say
-from brida.errors import BudgetExceeded, JournalError, UnknownBudget
+from brida.errors import BudgetExceeded, UnknownBudget, WrongBudget
 from brida.journal.base import BudgetRow, Charge, Period, Reserve
+from brida.texts.catalogue import N_
 
 UNIT: Final = Decimal("1e-12")
 """US dollars: sums are whole numbers of these, so that none is ever rounded again."""
@@ -118,12 +119,12 @@ def _row(connection: sqlite3.Connection, name: str, ceiling: int, per: Period, c
 
 
 def create(connection: sqlite3.Connection, name: str, limit: Decimal, per: Period, say: Say) -> None:
-    """A new budget. Raises :class:`JournalError` where there is one, or where a value makes no sense."""
+    """A new budget. Raises :class:`WrongBudget` where there is one, or where a value makes no sense."""
     if not NAME.fullmatch(name):
-        words = "{name} cannot be the name of a budget: up to 64 letters, digits, - _ and . are needed"
-        raise JournalError(say(words, name=repr(name)))
+        words = N_("{name} cannot be the name of a budget: up to 64 letters, digits, - _ and . are needed")
+        raise WrongBudget(say(words, name=repr(name)))
     if per not in get_args(Period):
-        raise JournalError(say("per: expected day, week, month or total, got {per}", per=repr(per)))
+        raise WrongBudget(say("per: expected day, week, month or total, got {per}", per=repr(per)))
     facts = {"name": name, "ceiling": _ceiling(limit, say), "per": per, "created": time.time()}
     made = connection.execute(
         "INSERT OR IGNORE INTO budgets (name, ceiling, per, created) "
@@ -131,11 +132,11 @@ def create(connection: sqlite3.Connection, name: str, limit: Decimal, per: Perio
         facts,
     ).rowcount
     if not made:
-        raise JournalError(say("there is a budget {name} already; brida budget change alters it", name=name))
+        raise WrongBudget(say("there is a budget {name} already; brida budget change alters it", name=name))
 
 
 def change(connection: sqlite3.Connection, name: str, limit: Decimal, say: Say) -> None:
-    """Another limit. Raises :class:`UnknownBudget`, and :class:`JournalError` where it makes no sense."""
+    """Another limit. Raises :class:`UnknownBudget`, and :class:`WrongBudget` where it makes no sense."""
     facts = {"name": name, "ceiling": _ceiling(limit, say)}
     if not connection.execute("UPDATE budgets SET ceiling = :ceiling WHERE name = :name", facts).rowcount:
         raise unknown(name, say)
@@ -159,12 +160,12 @@ def one(connection: sqlite3.Connection, name: str, say: Say) -> BudgetRow:
 
 def _ceiling(limit: Decimal, say: Say) -> int:
     if not (limit.is_finite() and 0 < limit < MOST):
-        words = "limit: expected US dollars above 0 and below {most}, got {limit}"
-        raise JournalError(say(words, most=MOST, limit=limit))
+        words = N_("limit: expected US dollars above 0 and below {most}, got {limit}")
+        raise WrongBudget(say(words, most=MOST, limit=limit))
     return units(limit)
 
 
 def unknown(name: str, say: Say) -> UnknownBudget:
     """That there is no such budget."""
-    words = "there is no budget {name}; brida budget create {name} --limit 50 makes one"
+    words = N_("there is no budget {name}; brida budget create {name} --limit 50 makes one")
     return UnknownBudget(say(words, name=name))

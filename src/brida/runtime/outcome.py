@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from typing_extensions import TypeVar
 
 from brida.core.events import Event
+from brida.core.spending import Amount, Spending, spending
 from brida.core.state import State
 from brida.core.stops import Stop
 from brida.core.transitions import ModelCall
@@ -36,19 +39,32 @@ class CallNote:
         return cls(call.id, call.tool, call.arguments)
 
 
-@dataclass(frozen=True, slots=True)
+def number(amount: Decimal | int | None) -> float | None:
+    """US dollars as a number of JSON."""
+    return None if amount is None else float(amount)
+
+
+def as_json(amount: Amount) -> dict[str, object]:
+    """An amount as an object of JSON."""
+    return {**asdict(amount.usage), "total": amount.usage.total, "cost": number(amount.cost)}
+
+
+@dataclass(frozen=True)
 class Outcome(Generic[T]):
     """What is left of a run, whatever ended it.
 
     ``text``: all text blocks of the last reply that had text, joined. ``output``: the structured answer,
     of the type that was asked for; None where the run did not complete, or none was asked for.
     ``messages``: the history, closed, so that ``agent.run(text, messages=outcome.messages)`` goes on from
-    it. ``usage``: tokens over all attempts of the session. ``cost``: US dollars, None where unknown.
+    it. ``usage``: tokens over all attempts of the session, those of the runs that it started included.
+    ``cost``: US dollars likewise, None where a price is not known; ``held_cost``: what may have been spent
+    besides, by attempts of which nobody knows what they came to. :attr:`spending` has all of it by request.
     ``turns`` of calls, over ``requests`` to the model, ``closing_requests`` (0 or 1) not among them.
     ``pending``: calls that did not run; ``questions``: calls that wait for a person; ``declined``,
-    ``denied``, ``failed_calls``: what became of others. ``seconds``: the time worked, without the time
-    spent waiting for a person. ``journal_error``: why the journal could not keep the run to its end, None
-    where it did. All but ``messages`` and ``usage`` are of the last text a person gave.
+    ``denied``, ``failed_calls``: what became of others. ``seconds``: the time worked, without the time spent
+    waiting for a person; ``seconds_waited``: the part of it between attempts. ``journal_error``: why the
+    journal could not keep the run to its end, None where it did. All but ``messages``, ``usage`` and the
+    costs are of the last text a person gave.
     """
 
     run_id: str
@@ -66,7 +82,9 @@ class Outcome(Generic[T]):
     seconds: float
     model: str
     base_url: str | None
-    cost: float | None = None
+    cost: Decimal | None = None
+    held_cost: Decimal | None = None
+    seconds_waited: float = 0.0
     output: T | None = None
     closing_requests: int = 0
     journal_error: Stop | None = None
@@ -77,6 +95,16 @@ class Outcome(Generic[T]):
     def completed(self) -> bool:
         """Whether the model finished its answer."""
         return self.stop.kind == "completed"
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What each request of the session came to, and each tool; worked out from the events."""
+        return spending(self.events)
+
+    @property
+    def cache_share(self) -> float:
+        """The share of the input, from 0 to 1, that was read from the prompt cache."""
+        return self.usage.cache_read_input_tokens / self.usage.input if self.usage.input else 0.0
 
     @classmethod
     def of(cls, state: State, events: tuple[Event, ...]) -> "Outcome[T]":
@@ -104,6 +132,9 @@ class Outcome(Generic[T]):
             model=state.started.model,
             base_url=state.started.base_url,
             closing_requests=state.closing_requests,
+            cost=None if state.cost is None else Decimal(state.cost),
+            held_cost=None if state.ledger.cost is None else Decimal(state.ledger.cost.held),
+            seconds_waited=round(state.time_waited, 3),
             events=events,
         )
 
@@ -155,9 +186,24 @@ class Outcome(Generic[T]):
             "requests": self.requests,
             "closing_requests": self.closing_requests,
             "usage": {**asdict(self.usage), "total": self.usage.total},
-            "cost": self.cost,
+            "cost": number(self.cost),
+            "held_cost": number(self.held_cost),
+            "cache": {"share": round(self.cache_share, 4), "saved": number(self.spending.saved)},
+            "spending": self._spending(),
             **calls,
             "seconds": self.seconds,
+            "seconds_waited": self.seconds_waited,
             "model": self.model,
             "base_url": self.base_url,
+        }
+
+    def _spending(self) -> dict[str, object]:
+        spent = self.spending
+        return {
+            "requests": [
+                {"number": one.number, "reads": dict(one.reads), **as_json(one.amount)}
+                for one in spent.requests
+            ],
+            "tools": {tool: as_json(amount) for tool, amount in spent.tools.items()},
+            "children": as_json(spent.children),
         }

@@ -5,12 +5,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from brida.core.limits import Limits
 from brida.core.policy import Policy
+from brida.core.prices import Prices
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
 from brida.settings.merge import Effective
@@ -31,9 +32,9 @@ SYSTEM_PROMPT_LARGEST: Final = 1 << 20
 class Builder:
     """Makes what an agent takes from the settings that count.
 
-    ``root`` is the project directory, ``base`` an agent made in code that the settings change. ``tell`` is
-    told what a person should know of a choice. Every method raises :class:`ConfigurationError`, naming
-    where the value was written, where it makes no sense.
+    ``root`` is the project directory, ``base`` an agent made in code that the settings change, ``prices``
+    what the files say that models cost. ``tell`` is told what a person should know of a choice. Every method
+    raises :class:`ConfigurationError`, naming where the value was written, where it makes no sense.
     """
 
     effective: Effective
@@ -41,12 +42,13 @@ class Builder:
     say: Say
     tell: Callable[[str], None]
     base: "Agent | None" = None
+    prices: Mapping[str, Prices] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of :class:`brida.Agent`; for a ``base``, those that differ from its own."""
         made: dict[str, Any] = {
             key: self._given(key).value
-            for key in ("max_tokens", "stop_sequences", "language", "on_ask", "approval_ttl")
+            for key in ("max_tokens", "stop_sequences", "language", "on_ask", "approval_ttl", "cache")
             if self._is_changed(key)
         }
         if self._is_changed("model", "base_url"):
@@ -56,6 +58,9 @@ class Builder:
         if self._is_changed("system"):
             made["system"] = self._system()
         made["secrets"] = self._secrets()
+        made["prices"] = {**self.prices, **({} if self.base is None else self.base.prices)}
+        own = () if self.base is None else self.base.budgets
+        made["budgets"] = tuple(dict.fromkeys((*own, *self.effective.budgets)))
         return {**made, "limits": self._limits(), "policy": self._policy(), "journal": self._journal()}
 
     def _journal(self) -> "Journal | None":

@@ -50,6 +50,7 @@ def layer_of(agent: "Agent", reference: str) -> Layer:
         for one in fields(Limits)
         if one.name != "max_cost"
     }
+    cost = agent.limits.cost
     values: Mapping[str, object] = {
         "model": agent.model.name,
         "base_url": agent.model.base_url,
@@ -61,7 +62,9 @@ def layer_of(agent: "Agent", reference: str) -> Layer:
         "policy.default": agent.policy.default,
         "on_ask": agent.on_ask,
         "approval_ttl": agent.approval_ttl,
+        "cache": agent.cache,
         **limits,
+        "limits.max_cost": None if cost is None else float(cost),
     }
     source = Source("agent", f"{FLAG} {reference}")
     return {key: Given(value, source) for key, value in values.items()}
@@ -76,4 +79,5 @@ def rules_of(agent: "Agent", reference: str) -> list[tuple[str, Given]]:
             for rule in agent.policy.rules
         ),
         *(("secrets", Given(name, source)) for name in agent.secrets),
+        *(("budgets", Given(name, source)) for name in agent.budgets),
     ]

@@ -6,10 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from brida.core.prices import Prices
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
 from brida.settings.schema import checked
@@ -30,7 +31,7 @@ _LONG_KEY = re.compile(rf"(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}".encode())
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """One file: its settings by key, its agents by name, and the digest of all of it.
+    """One file: its settings by key, its agents and prices by name, and the digest of all of it.
 
     ``digest`` is the SHA-256 of the table as canonical JSON, so a comment or the order of the keys does
     not change it.
@@ -41,6 +42,7 @@ class SettingsFile:
     digest: str
     layer: Layer
     agents: Mapping[str, Layer]
+    prices: Mapping[str, Prices] = field(default_factory=dict)
 
     @property
     def directory(self) -> Path:
@@ -160,6 +162,7 @@ def _unreadable(path: Path, why: object, say: Say) -> ConfigurationError:
 def _file(path: Path, table: dict[str, object], say: Say, *, is_project: bool) -> SettingsFile:
     values = checked(table, str(path), say)
     described: Mapping[str, Mapping[str, object]] = values.pop("agents", None) or {}
+    priced: Mapping[str, Mapping[str, Any]] = values.pop("prices", None) or {}
     directory = path.parent
     source = Source("project" if is_project else "user", str(path), directory, is_project)
     return SettingsFile(
@@ -170,6 +173,10 @@ def _file(path: Path, table: dict[str, object], say: Say, *, is_project: bool) -
         agents={
             name: _layer(of_agent, Source("agent", f"{path} [agents.{name}]", directory, is_project))
             for name, of_agent in described.items()
+        },
+        prices={
+            name: Prices.of(source=str(path), **{key: one for key, one in of.items() if key != "currency"})
+            for name, of in priced.items()
         },
     )
 

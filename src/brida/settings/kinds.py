@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 from brida.core.policy import TIERS, Rule
@@ -18,6 +19,10 @@ LARGEST: Final = 10**18
 CLOSING_REPLY: Final = 1_024
 """Tokens of a closing reply that is switched on without a number."""
 
+UNITS: Final = {"s": 1, "m": 60, "h": 3_600}
+"""Seconds of the units of a duration."""
+
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 
 
@@ -77,6 +82,35 @@ def _seconds(value: object) -> object:
     if not (math.isfinite(value) and 0 < value < LARGEST):
         raise ValueError
     return value
+
+
+def _money(value: object) -> object:
+    if value == "off" or value is False:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not (math.isfinite(value) and 0 <= value < LARGEST):
+        raise ValueError
+    return value
+
+
+def _price(value: object) -> object:
+    if value is None or value is False or value == "off":
+        raise ValueError
+    return _money(value)
+
+
+def _usd(value: object) -> str:
+    if value != "USD":
+        raise ValueError
+    return "USD"
+
+
+def _duration(value: object) -> object:
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        return _seconds(float(found[1]) * UNITS[found[2]])
+    return _seconds(value)
 
 
 def _switch(value: object) -> object:
@@ -161,6 +195,31 @@ SECONDS: Final = Kind(
     expected=N_("a number of seconds above 0, or off"),
     schema={"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"enum": ["off", False]}]},
     check=_seconds,
+    read=plain,
+)
+PRICE: Final = Kind(
+    expected=N_("US dollars a million tokens, from 0, such as 3.00"),
+    schema={"type": "number", "minimum": 0},
+    check=lambda value: Decimal(str(_price(value))),
+    read=plain,
+)
+CURRENCY: Final = Kind(expected=N_("USD, the only currency"), schema={"const": "USD"}, check=_usd, read=str)
+MONEY: Final = Kind(
+    expected=N_("US dollars from 0, such as 0.50, or off"),
+    schema={"anyOf": [{"type": "number", "minimum": 0}, {"enum": ["off", False]}]},
+    check=_money,
+    read=plain,
+)
+DURATION: Final = Kind(
+    expected=N_("seconds above 0, or a time such as 90s, 10m or 1h, or off"),
+    schema={
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": r"^\d{1,9}(\.\d{1,9})?[smh]$"},
+            {"enum": ["off", False]},
+        ]
+    },
+    check=_duration,
     read=plain,
 )
 SWITCH: Final = Kind(

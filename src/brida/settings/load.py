@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from brida.core.prices import Prices
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
+from brida.pricing import package_prices
 from brida.settings.files import SettingsFile, find_project_file, read_user_file
 from brida.settings.merge import Effective, Ignored, Layers, Project
 from brida.settings.schema import nearest
@@ -26,6 +28,20 @@ class Loaded:
     def project(self) -> Project | None:
         """The project's file, if there is one."""
         return self.layers.project
+
+    def prices(self) -> dict[str, Prices]:
+        """What models cost, by name: as the user's file says, and the project's of models nobody else knows.
+
+        A project's file comes with a folder, so it may not make a known model cheaper, nor any free.
+        """
+        own = dict(self.user_file.prices) if self.user_file is not None else {}
+        theirs = self.project.file.prices if self.project is not None else {}
+        return {**{name: one for name, one in theirs.items() if may_price(name, one)}, **own}
+
+    def ignored_prices(self) -> list[str]:
+        """The models that a project's file prices and may not."""
+        theirs = self.project.file.prices if self.project is not None else {}
+        return [name for name, one in theirs.items() if not may_price(name, one)]
 
     def ignored_agents(self) -> list[Ignored]:
         """The agents of a project's file that is not trusted."""
@@ -75,6 +91,11 @@ class Loaded:
         )
 
 
+def may_price(name: str, prices: Prices) -> bool:
+    """Whether a project's file may say so: the model is known nowhere else, and it costs something."""
+    return package_prices(name) is None and all(tier.input > 0 and tier.output > 0 for tier in prices.tiers)
+
+
 def load(root: Path, flags: Layer, say: Say) -> Loaded:
     """Reads the user's file, the project's file upwards from ``root``, and the variables.
 
@@ -112,6 +133,11 @@ def what_is_ignored(effective: Effective, loaded: Loaded, say: Say) -> list[str]
                 keys=keys,
             )
         )
+    if project is not None and (refused := loaded.ignored_prices()):
+        words = (
+            "{file} may not say what {models} costs: a project's file only prices models that nobody knows"
+        )
+        lines.append(say(words, file=project.file.path, models=", ".join(refused)))
     lines += [
         say(
             "closing_reply is off: {file} lowers max_tokens_total to no more than it takes",

@@ -101,6 +101,11 @@ class Effective:
         """The names of the variables that were declared secret."""
         return tuple(str(given.value) for given in self.rules_of("secrets"))
 
+    @property
+    def budgets(self) -> tuple[str, ...]:
+        """The names of the budgets that the run shares."""
+        return tuple(str(given.value) for given in self.rules_of("budgets"))
+
     def value(self, key: str) -> object:
         """The value of a setting; ``limits.max_requests`` is the number that follows where none is set."""
         return _standing(key, self.values)
@@ -142,6 +147,7 @@ def merged(layers: Layers) -> Effective:
         *_rules("policy.ask", closing),
         *_rules("policy.allow", opening),
         *_rules("secrets", closing),
+        *_rules("budgets", opening),
     )
     return Effective(merge.values, rules, tuple(merge.ignored), frozenset(only_tightening))
 

@@ -5,10 +5,12 @@ variables do not.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from brida.core.codec import build, plain
+from brida.core.prices import Prices
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
 from brida.settings.merge import Effective
@@ -25,13 +27,16 @@ NOT_KEPT: Final = ("system", "model", "base_url", "journal", "language")
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run was begun with. ``system``: the prompt itself; ``reference``: that of ``--agent``."""
+    """What a run was begun with. ``system``: the prompt itself; ``reference``: that of ``--agent``;
+    ``prices``: what models cost, as was said.
+    """
 
     root: Path
     reference: str | None
     yes_to: tuple[str, ...]
     system: str | None
     effective: Effective
+    prices: Mapping[str, Prices] = field(default_factory=dict)
 
     def with_flags(self, flags: Layer) -> "Recorded":
         """What counts where these flags are given besides."""
@@ -39,7 +44,7 @@ class Recorded:
         effective = Effective(
             values, self.effective.rules_given, self.effective.ignored, self.effective.only_tightening
         )
-        return Recorded(self.root, self.reference, self.yes_to, self.system, effective)
+        return replace(self, effective=effective)
 
 
 def record_of(agent: "Agent", effective: Effective, root: Path, reference: str | None) -> dict[str, Any]:
@@ -74,6 +79,7 @@ def record_of(agent: "Agent", effective: Effective, root: Path, reference: str |
         "system": agent.system,
         "values": values,
         "rules": rules,
+        "prices": {name: plain(prices) for name, prices in agent.prices.items()},
     }
 
 
@@ -114,7 +120,12 @@ def _recorded(record: Any) -> Recorded:
     )
     effective = Effective(values, rules, (), frozenset({"project"}))
     return Recorded(
-        Path(record["root"]), record["agent"], tuple(record["yes_to"]), record["system"], effective
+        Path(record["root"]),
+        record["agent"],
+        tuple(record["yes_to"]),
+        record["system"],
+        effective,
+        {name: cast("Prices", build(Prices, kept)) for name, kept in record.get("prices", {}).items()},
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
-from brida.settings.kinds import URL
+from brida.settings.kinds import CURRENCY, PRICE, URL, Kind
 from brida.settings.table import BY_KEY, SETTINGS, Setting
 from brida.texts.catalogue import N_
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 AGENT_NAME: Final = r"^[A-Za-z0-9_-]+$"
 
+_PRICES_HELP: Final = N_("What models cost, by name, in US dollars a million tokens.")
 _AGENTS_HELP: Final = N_("Agents by name; each has every setting of its own.")
 
 
@@ -29,7 +30,28 @@ def shape() -> "type[BaseModel]":
     agent = _model("Agent", {})
     name = Annotated[str, StringConstraints(pattern=AGENT_NAME)]
     agents: Any = Field(default=None, description=_AGENTS_HELP, json_schema_extra=_without_default)
-    return _model("Settings", {"agents": (dict[name, agent], agents)})  # type: ignore[valid-type]
+    prices: Any = Field(default=None, description=_PRICES_HELP, json_schema_extra=_without_default)
+    more = {"agents": (dict[name, agent], agents), "prices": (dict[str, _price_model()], prices)}  # type: ignore[misc,valid-type]
+    return _model("Settings", more)
+
+
+PRICE_FIELDS: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(("input", "output", "cache_read", "cache_write"), PRICE),
+    "currency": CURRENCY,
+}
+"""What can stand in the table of one model's prices; the first two must."""
+
+
+@cache
+def _price_model() -> "type[BaseModel]":
+    from pydantic import Field, PlainValidator, WithJsonSchema
+
+    made: dict[str, Any] = {}
+    for name, kind in PRICE_FIELDS.items():
+        checked = Annotated[Any, PlainValidator(kind.check), WithJsonSchema(dict(kind.schema))]
+        needed = name in ("input", "output")
+        made[name] = (checked, Field(... if needed else None, json_schema_extra=_without_default))
+    return _create("Price", made)
 
 
 def _model(name: str, more: Mapping[str, Any]) -> "type[BaseModel]":
@@ -98,6 +120,8 @@ def _wrong(
     if parts[-1] == "[key]":
         key, expected = dotted(parts[:-1]), say("a name made of letters, digits, - and _")
         return _wrong_value(say, f"{file}: {key}", shown(parts[-2]), expected)
+    if parts[0] == "prices" and len(parts) == 3:
+        return _wrong_price(parts, kind, value, file, say)
     inner = parts[2:] if parts[0] == "agents" else parts
     if kind == "extra_forbidden":
         table, known = ".".join(inner[:-1]), _names_in(".".join(inner[:-1]), in_agent=inner is not parts)
@@ -108,12 +132,20 @@ def _wrong(
     return _wrong_value(say, f"{file}: {dotted(parts)}", shown(value), say("a table of settings"))
 
 
+def _wrong_price(parts: Sequence[str], kind: str, value: object, file: str, say: Say) -> ConfigurationError:
+    key, name = dotted(parts), parts[-1]
+    if name not in PRICE_FIELDS:
+        return _unknown(key, "", name, PRICE_FIELDS, file, say)
+    got = say("nothing") if kind == "missing" else shown(value)
+    return _wrong_value(say, f"{file}: {key}", got, PRICE_FIELDS[name].words(say))
+
+
 def _names_in(table: str, *, in_agent: bool) -> list[str]:
     """The names that can stand in a table of a file."""
     if table:
         return [row.key.rpartition(".")[2] for row in SETTINGS if row.key.startswith(f"{table}.")]
     names = dict.fromkeys(row.key.partition(".")[0] for row in SETTINGS)
-    return [*names, *([] if in_agent else ["agents"])]
+    return [*names, *([] if in_agent else ["agents", "prices"])]
 
 
 def _unknown(

@@ -12,8 +12,10 @@ from brida.core.limits import Limits
 from brida.core.policy import TIERS, Tier
 from brida.settings.kinds import (
     CLOSING_REPLY,
+    DURATION,
     JOURNAL,
     LANGUAGE,
+    MONEY,
     NAME,
     NAMES,
     ON_ASK,
@@ -53,8 +55,8 @@ class Setting:
 
     @property
     def is_rule(self) -> bool:
-        """Whether this is a list of rules, or of secrets: such lists add up, whoever wrote them."""
-        return self.kind is RULES or self.key == "secrets"
+        """Whether this is a list of rules, secrets or budgets: such lists add up, whoever wrote them."""
+        return self.kind is RULES or self.key in ("secrets", "budgets")
 
     @property
     def repeated(self) -> bool:
@@ -90,6 +92,8 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "policy.default": "ask",
     "on_ask": "decline",
     "secrets": (),
+    "budgets": (),
+    "cache": True,
     **{f"limits.{field.name}": field.default for field in fields(Limits)},
 }
 
@@ -175,12 +179,41 @@ SETTINGS: Final = (
         metavar=N_("NUMBER"),
     ),
     _setting(
+        "limits.max_cost",
+        MONEY,
+        "lower",
+        N_("US dollars of the whole run, or off."),
+        flag="--max-cost",
+        metavar=N_("NUMBER"),
+    ),
+    _setting(
+        "limits.server_tools",
+        SWITCH,
+        "never",
+        N_("Whether replies may be asked for whose price nothing bounds, though a cost limit is set."),
+    ),
+    _setting("limits.max_depth", whole(0), "lower", N_("How many runs deep a run may start others.")),
+    _setting(
         "limits.deadline",
         SECONDS,
         "lower",
         N_("Seconds of work, or off."),
         flag="--deadline",
         metavar=N_("SECONDS"),
+    ),
+    _setting(
+        "limits.deadline_counts_waits",
+        SWITCH,
+        "true",
+        N_("Whether the time between attempts counts for the deadline."),
+    ),
+    _setting(
+        "limits.wait_rate_limit",
+        DURATION,
+        "lower",
+        N_("How long a rate limit is waited out, such as 10m, or off."),
+        flag="--wait-rate-limit",
+        metavar=N_("TIME"),
     ),
     _setting("limits.no_progress", SWITCH, "true", N_("Whether a run that walks in place is stopped.")),
     _setting(
@@ -226,6 +259,22 @@ SETTINGS: Final = (
         N_("The file that keeps every run; --no-journal keeps none."),
         flag="--journal",
         metavar=N_("PATH"),
+    ),
+    _setting(
+        "budgets",
+        NAMES,
+        "never",
+        N_("A budget that runs share, made with brida budget; can be repeated."),
+        flag="--budget",
+        metavar="NAME",
+    ),
+    _setting(
+        "cache",
+        SWITCH,
+        "never",
+        N_("Whether requests are marked for the prompt cache; --no-cache switches it off."),
+        flag="--cache",
+        metavar="on|off",
     ),
     _setting(
         "secrets",

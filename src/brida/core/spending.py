@@ -1,0 +1,146 @@
+"""What each request of a run came to, and which tool's results it carried: made from the events alone."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from brida.core.encoding import encode
+from brida.core.events import ChildSettled, Event, Received, Sent, Started
+from brida.core.ledger import Ledger
+from brida.core.prices import Number, Prices
+from brida.core.state import State
+from brida.core.usage import COUNTERS, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Tokens and US dollars. ``cost`` is None where a price is not known."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost: Number | None = 0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        known = self.cost is not None and other.cost is not None
+        return Amount(self.usage + other.usage, self.cost + other.cost if known else None)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpent:
+    """One request of a run, all its attempts together. ``number``: as the trace counts replies, from 1.
+
+    ``reads``: the tools whose results it carried to the model, each with its share of their bytes; none where
+    it carried a person's text. ``at``: when it was first sent.
+    """
+
+    number: int
+    at: float
+    amount: Amount
+    reads: Mapping[str, float]
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run spent itself, by request and by tool; ``children``: what the runs that it started did.
+
+    A request counts for the tools whose results it read, by their size: what a large result costs is seen
+    where it was paid for. ``saved``: US dollars that the prompt cache saved, below 0 where it cost more than
+    it saved; None where a price is not known.
+    """
+
+    requests: tuple[RequestSpent, ...] = ()
+    tools: Mapping[str, Amount] = field(default_factory=dict)
+    children: Amount = field(default_factory=Amount)
+    saved: Number | None = 0
+
+    @property
+    def own(self) -> Amount:
+        """All requests of the run itself."""
+        return sum((one.amount for one in self.requests), Amount())
+
+
+def spending(events: Iterable[Event]) -> Spending:
+    """What the events say of it. Raises ``ValueError`` as :func:`brida.core.state.fold` does."""
+    book: _Book | None = None
+    for event in events:
+        if book is None:
+            if not isinstance(event, Started):
+                raise ValueError("events: a run begins with Started")
+            book = _Book(State(event))
+        else:
+            book.enter(event)
+    return Spending() if book is None else book.closed()
+
+
+class _Book:
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.requests: list[RequestSpent] = []
+        self.children = Amount()
+        self.saved: Number | None = 0
+        self.replies = 0
+        self.begun = False
+
+    def enter(self, event: Event) -> None:
+        state = self.state
+        if isinstance(event, Sent) and not self.begun:
+            reads = _shares(state)
+            self.requests.append(
+                RequestSpent(self.replies + 1, event.at, Amount(), reads, state.closing is not None)
+            )
+            self.begun = True
+        before = state.ledger
+        settled = state.settled_by(event)
+        state.apply(event)
+        if isinstance(event, ChildSettled):
+            self.children += Amount(event.usage, event.cost)
+        elif settled is not before:
+            self._settle(before, settled)
+        if isinstance(event, Received):
+            self.replies, self.begun = self.replies + 1, False
+
+    def _settle(self, before: Ledger, after: Ledger) -> None:
+        counted = {name: getattr(after.usage, name) - getattr(before.usage, name) for name in COUNTERS}
+        usage = Usage(complete=after.usage.complete, **counted)
+        cost: Number | None = None
+        if before.cost is not None and after.cost is not None:
+            cost = after.cost.counted - before.cost.counted
+        last = self.requests[-1]
+        self.requests[-1] = RequestSpent(
+            last.number, last.at, last.amount + Amount(usage, cost), last.reads, last.closing
+        )
+        if after.prices is None or cost is None or self.saved is None:
+            self.saved = None
+        else:
+            self.saved += without_cache(usage, after.prices) - after.prices.cost(usage)
+
+    def closed(self) -> Spending:
+        tools: dict[str, Amount] = {}
+        for one in self.requests:
+            for tool, share in one.reads.items():
+                tools[tool] = tools.get(tool, Amount()) + _part(one.amount, share)
+        return Spending(tuple(self.requests), tools, self.children, self.saved)
+
+
+def without_cache(usage: Usage, prices: Prices) -> Number:
+    """What the usage would have come to had nothing been written to the prompt cache or read from it."""
+    plain = Usage(usage.input, usage.output_tokens, web_searches=usage.web_searches)
+    return prices.cost(plain)
+
+
+def _shares(state: State) -> dict[str, float]:
+    """The tools whose results the next request carries, with their shares of the bytes."""
+    if state.closing is not None or state.turns == 0 or not state.calls:
+        return {}
+    sizes: dict[str, int] = {}
+    for call in state.calls.values():
+        heard = call.finished.content if call.finished else call.decision.text if call.decision else ""
+        sizes[call.asked.tool] = sizes.get(call.asked.tool, 0) + len(encode(heard))
+    whole = sum(sizes.values())
+    return {tool: size / whole for tool, size in sizes.items()}
+
+
+def _part(amount: Amount, share: float) -> Amount:
+    counted = {name: round(getattr(amount.usage, name) * share) for name in COUNTERS}
+    cost = None if amount.cost is None else amount.cost * Decimal(repr(share))
+    return Amount(Usage(complete=amount.usage.complete, **counted), cost)
