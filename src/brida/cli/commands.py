@@ -20,6 +20,7 @@ from brida.cli.resuming import resume_command
 from brida.cli.screen import Screen
 from brida.cli.timeline import export_command, show_command
 from brida.cli.trust import trust_command
+from brida.cli.usage import usage_command
 from brida.texts.catalogue import Catalogue
 
 IMPLIED: Final = "brida.run_is_implied"
@@ -29,7 +30,7 @@ NOT_A_TASK: Final = ("--help", "--version")
 JOURNAL_COMMANDS: Final = (
     *(runs_command, show_command, resume_command, pending_command, approve_command, decline_command),
     *(settle_command, steer_command, stop_command, fork_command, export_command, replay_command),
-    *(rm_command, gc_command, completion_command),
+    *(rm_command, gc_command, usage_command, completion_command),
 )
 
 

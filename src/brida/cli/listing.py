@@ -153,7 +153,11 @@ def _line(cell: tuple[str, ...], widths: list[int]) -> str:
 
 def short_ids(rows: "Sequence[RunRow]") -> dict[str, str]:
     """The shortest beginnings that tell the ids of these runs apart."""
-    ids = [row.run_id for row in rows]
+    return short_of([row.run_id for row in rows])
+
+
+def short_of(ids: Sequence[str]) -> dict[str, str]:
+    """The shortest beginnings that tell these ids apart."""
     length = SHORTEST
     while len({one[:length] for one in ids}) < len({*ids}):
         length += 1

@@ -11,6 +11,6 @@ WARNING: Final = Decimal("0.8")
 
 
 def dollars(amount: Number, say: Catalogue) -> str:
-    """US dollars, with as many digits as say something."""
-    digits = next((digits for digits in (2, 4, 6) if amount == round(amount, digits)), 6)
+    """US dollars, with as many digits as say something: two at least, six at most."""
+    digits = next((digits for digits in range(2, 6) if amount == round(amount, digits)), 6)
     return f"${say.decimal(float(amount), 4 if digits > 4 and amount >= 1 else digits)}"

@@ -22,6 +22,7 @@ from brida.core.events import (
     Reply,
     Sent,
 )
+from brida.core.prices import Number
 from brida.core.transitions import Action, classify, look_up, text_of
 from brida.models.base import Delta, Waiting
 from brida.runtime.outcome import Outcome
@@ -262,7 +263,7 @@ def _money(outcome: Outcome[Any], say: Catalogue) -> Iterator[str]:
             written=say.number(written),
             read=say.number(read),
             share=round(100 * outcome.cache_share),
-            amount=dollars(abs(saved), say),
+            amount=dollars(max(saved, -saved), say),
         )
 
 

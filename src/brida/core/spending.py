@@ -1,7 +1,7 @@
 """What each request of a run came to, and which tool's results it carried: made from the events alone."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from brida.core.encoding import encode
@@ -14,14 +14,17 @@ from brida.core.usage import COUNTERS, Usage
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Tokens and US dollars. ``cost`` is None where a price is not known."""
+    """Tokens and US dollars. ``cost`` is None where a price is not known; ``held``: what may have been spent
+    besides, by attempts of which nobody knows what they came to.
+    """
 
     usage: Usage = field(default_factory=Usage)
     cost: Number | None = 0
+    held: Number = 0
 
     def __add__(self, other: "Amount") -> "Amount":
-        known = self.cost is not None and other.cost is not None
-        return Amount(self.usage + other.usage, self.cost + other.cost if known else None)  # type: ignore[operator]
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Amount(self.usage + other.usage, cost, self.held + other.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,11 @@ class RequestSpent:
     """One request of a run, all its attempts together. ``number``: as the trace counts replies, from 1.
 
     ``reads``: the tools whose results it carried to the model, each with its share of their bytes; none where
-    it carried a person's text. ``at``: when it was first sent.
+    it carried a person's text. ``at``: when it was first sent, which event ``seq`` says, counted from 1.
     """
 
     number: int
+    seq: int
     at: float
     amount: Amount
     reads: Mapping[str, float]
@@ -78,22 +82,21 @@ class _Book:
         self.requests: list[RequestSpent] = []
         self.children = Amount()
         self.saved: Number | None = 0
-        self.replies = 0
+        self.replies, self.seq = 0, 1
         self.begun = False
 
     def enter(self, event: Event) -> None:
-        state = self.state
+        state, self.seq = self.state, self.seq + 1
         if isinstance(event, Sent) and not self.begun:
             reads = _shares(state)
-            self.requests.append(
-                RequestSpent(self.replies + 1, event.at, Amount(), reads, state.closing is not None)
-            )
+            closing = state.closing is not None
+            self.requests.append(RequestSpent(self.replies + 1, self.seq, event.at, Amount(), reads, closing))
             self.begun = True
         before = state.ledger
         settled = state.settled_by(event)
         state.apply(event)
         if isinstance(event, ChildSettled):
-            self.children += Amount(event.usage, event.cost)
+            self.children += Amount(event.usage, event.cost, event.held_cost)
         elif settled is not before:
             self._settle(before, settled)
         if isinstance(event, Received):
@@ -102,13 +105,12 @@ class _Book:
     def _settle(self, before: Ledger, after: Ledger) -> None:
         counted = {name: getattr(after.usage, name) - getattr(before.usage, name) for name in COUNTERS}
         usage = Usage(complete=after.usage.complete, **counted)
-        cost: Number | None = None
+        cost, held = None, Decimal(0)
         if before.cost is not None and after.cost is not None:
             cost = after.cost.counted - before.cost.counted
+            held += after.cost.held - before.cost.held
         last = self.requests[-1]
-        self.requests[-1] = RequestSpent(
-            last.number, last.at, last.amount + Amount(usage, cost), last.reads, last.closing
-        )
+        self.requests[-1] = replace(last, amount=last.amount + Amount(usage, cost, held))
         if after.prices is None or cost is None or self.saved is None:
             self.saved = None
         else:
@@ -118,7 +120,7 @@ class _Book:
         tools: dict[str, Amount] = {}
         for one in self.requests:
             for tool, share in one.reads.items():
-                tools[tool] = tools.get(tool, Amount()) + _part(one.amount, share)
+                tools[tool] = tools.get(tool, Amount()) + part(one.amount, share)
         return Spending(tuple(self.requests), tools, self.children, self.saved)
 
 
@@ -140,7 +142,10 @@ def _shares(state: State) -> dict[str, float]:
     return {tool: size / whole for tool, size in sizes.items()}
 
 
-def _part(amount: Amount, share: float) -> Amount:
+def part(amount: Amount, share: float) -> Amount:
+    """The share of an amount, from 0 to 1."""
+    if share == 1:
+        return amount
     counted = {name: round(getattr(amount.usage, name) * share) for name in COUNTERS}
     cost = None if amount.cost is None else amount.cost * Decimal(repr(share))
-    return Amount(Usage(complete=amount.usage.complete, **counted), cost)
+    return Amount(Usage(complete=amount.usage.complete, **counted), cost, amount.held * Decimal(repr(share)))

@@ -46,7 +46,8 @@ def number(amount: Decimal | int | None) -> float | None:
 
 def as_json(amount: Amount) -> dict[str, object]:
     """An amount as an object of JSON."""
-    return {**asdict(amount.usage), "total": amount.usage.total, "cost": number(amount.cost)}
+    money = {"cost": number(amount.cost), "held": number(amount.held)}
+    return {**asdict(amount.usage), "total": amount.usage.total, **money}
 
 
 @dataclass(frozen=True)

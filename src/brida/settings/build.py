@@ -149,6 +149,8 @@ class Builder:
 
     def _tools(self) -> "dict[str, Tool]":
         """The agent's own or the built-in tools unless ``none`` is named, and those that are added."""
+        from brida.delegating import NAME as DELEGATE
+        from brida.delegating import delegate_tool
         from brida.tools.builtin import builtin_tools
 
         given, builtin = self._given("tools"), builtin_tools(self.root)
@@ -165,6 +167,8 @@ class Builder:
                             tool=made.name,
                         )
                     chosen[made.name] = made
+            elif name == DELEGATE:
+                chosen[name] = delegate_tool()
             elif name in builtin:
                 chosen[name] = builtin[name]
             elif name != "none":
@@ -172,7 +176,7 @@ class Builder:
                     "{where}: {name} is no built-in tool ({known}), nor none, nor MODULE:NAME",
                     where=_where(given.source, "tools"),
                     name=name,
-                    known=", ".join(builtin),
+                    known=", ".join((*builtin, DELEGATE)),
                 )
         return chosen
 
