@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import click
 
@@ -184,6 +184,18 @@ def table(lines: Sequence[Line], total: Line, by: By, say: Catalogue, width: int
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     """The first to the left, numbers to the right."""
+    numbers = (f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True))
+    return "  ".join((f"{cells[0]:<{widths[0]}}", *numbers))
+
+
+def _cells(line: Line, name: str, say: Catalogue) -> tuple[str, ...]:
+    from brida.cli.money import dollars
+
+    usage, cost = line.amount.usage, line.amount.cost
+    share = round(100 * usage.cache_read_input_tokens / usage.input) if usage.input else 0
+    shown = say("unknown") if cost is None else dollars(cost, say)
+    if line.amount.held:
+        shown = say("{cost} + {held} held", cost=shown, held=dollars(line.amount.held, say))
     tokens = (say.number(usage.input), f"{share} %", say.number(usage.output_tokens))
     return (escape(name), say.number(line.requests), *tokens, shown)
 
