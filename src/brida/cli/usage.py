@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 WAYS: Final = ("run", "day", "model", "tool", "budget", "turn")
+HEADS: Final = {
+    "run": N_("run"),
+    "day": N_("day"),
+    "model": N_("model"),
+    "tool": N_("tool"),
+    "budget": N_("budget"),
+    "turn": N_("turn"),
+}
 By: TypeAlias = Literal["run", "day", "model", "tool", "budget", "turn"]
 AGES: Final = {"h": 3_600, "d": 86_400, "w": 604_800}
 MOST_BARS: Final = 30
@@ -175,7 +183,7 @@ def table(lines: Sequence[Line], total: Line, by: By, say: Catalogue, width: int
     from brida.cli.listing import short_of
 
     names = short_of([line.key for line in lines]) if by == "run" else {}
-    head = (say(by), say("requests"), say("input"), say("from cache"), say("output"), say("cost"))
+    head = (say(HEADS[by]), say("requests"), say("input"), say("from cache"), say("output"), say("cost"))
     cells = [head, *(_cells(line, names.get(line.key, line.key), say) for line in lines)]
     cells += [_cells(total, say("sum"), say)] if len(lines) > 1 else []
     widths = [max(len(cell[at]) for cell in cells) for at in range(len(head))]

@@ -70,9 +70,9 @@ class CallsOfTheTurn:
         return tuple(sorted((call.asked.tool, call.asked.canonical) for call in self.calls.values()))
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
-        """The runs that calls of the turn started, and that wait for a person."""
-        return tuple(call.waits_for for call in self.calls.values() if call.waits_for is not None)
+    def waiting_for_runs(self) -> tuple[Call, ...]:
+        """The calls of the turn that started runs which wait for a person."""
+        return tuple(call for call in self.calls.values() if call.waits_for is not None)
 
     # -- one method an event
 

@@ -255,9 +255,9 @@ def _turn(state: State, env: Env) -> Step:
         if env.on_ask == "park" and not fresh:
             return _end(state, env, Stop("waiting", {"questions": len(questions)}))
         return Ask(questions, (Asked(state.at, fresh),) if fresh else ())
-    if state.waits_for:
-        facts = {"questions": len(state.waits_for), "runs": list(state.waits_for)}
-        return _end(state, env, Stop("waiting", facts))
+    if waiting_calls := state.waiting_for_runs:
+        runs = [call.waits_for for call in waiting_calls]
+        return _end(state, env, Stop("waiting", {"questions": len(runs), "runs": runs}))
     group = _next_group(state)
     return Execute(
         group, tuple(CallStarted(state.at, c.asked.id) for c in group), seconds_left(state, env.limits)

@@ -123,7 +123,7 @@ class Outcome(Generic[T]):
             pending=tuple(CallNote.of(call) for call in state.pending),
             questions=tuple(
                 CallNote.of(call.asked)
-                for call in (*state.questions, *state.unknown)
+                for call in (*state.questions, *state.unknown, *state.waiting_for_runs)
                 if state.stop.kind == "waiting"
             ),
             declined=tuple(CallNote.of(call) for call in state.declined),
