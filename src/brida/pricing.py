@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from brida.core.limits import Limits
 from brida.core.prices import MILLION, Meter, Prices
 from brida.core.wording import Say
 from brida.errors import ConfigurationError
-from brida.models.base import Model
+
+if TYPE_CHECKING:
+    from brida.models.base import Model
 
 PROVIDER: Final = "anthropic"
 
@@ -30,7 +32,7 @@ OTHERWISE_PRICED: Final[Mapping[str, tuple[object, ...]]] = {
 """Fields of a request that change its price, and the values with which they do not."""
 
 
-def known_prices(model: Model, own: Mapping[str, Prices]) -> Prices | None:
+def known_prices(model: "Model", own: Mapping[str, Prices]) -> Prices | None:
     """What the model costs; None where nobody knows. ``own``: what was said, by name of model."""
     if model.name in own:
         return own[model.name]

@@ -117,15 +117,15 @@ def test_help_lists_every_command(tmp_path):
 
 
 def test_limits_shows_what_is_used_and_renews_the_budget(tmp_path):
-    usage = {"input_tokens": 60, "output_tokens": 40}
+    usage = {"input_tokens": 60_000, "output_tokens": 40}
     script = [says("One.", usage=usage), says("Two.", usage=usage)]
-    with talking(script, tmp_path, "--max-tokens-total", "100") as (child, server):
+    with talking(script, tmp_path, "--max-tokens-total", "61000") as (child, server):
         say(child, "first")
         child.expect("One.")
         say(child, "/limits")
-        child.expect("max_tokens_total +100 +used: 100")
+        child.expect("max_tokens_total +61000 +used: 60040")
         say(child, "second")
-        child.expect("token budget: 100 of 100 tokens used")
+        child.expect("token budget: 60040 of 61000 tokens used")
         say(child, "/limits reset")
         child.expect("begins again")
         say(child, "third")

@@ -108,9 +108,9 @@ def test_the_other_runs_of_a_damaged_journal_can_be_read(run):
 
 
 def test_a_record_of_a_newer_version_is_refused(run):
-    change(run.path, "UPDATE events SET version = 2 WHERE seq = 5")
+    change(run.path, "UPDATE events SET version = 3 WHERE seq = 5")
     with pytest.raises(
-        NewerRecord, match=r"event 5: a newer brida wrote it \(version 2 of a record"
+        NewerRecord, match=r"event 5: a newer brida wrote it \(version 3 of a record"
     ) as found:
         run.read("run-1")
     assert [record.event for record in found.value.records] == EVENTS[:4]
@@ -226,10 +226,10 @@ def test_another_database_is_refused_and_left_as_it_is(journal, statements):
 
 
 def test_a_journal_of_a_newer_brida_is_refused_and_left_as_it_is(run):
-    change(run.path, "PRAGMA user_version = 2")
+    change(run.path, "PRAGMA user_version = 3")
     before = run.path.read_bytes()
     for look in (run.runs, lambda: run.read("run-1"), lambda: run.hold("run-1"), lambda: run.begin("x")):
-        with pytest.raises(NewerRecord, match=r"written by a newer brida \(version 2 of the journal"):
+        with pytest.raises(NewerRecord, match=r"written by a newer brida \(version 3 of the journal"):
             look()
     assert run.path.read_bytes() == before
 

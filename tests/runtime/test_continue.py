@@ -44,21 +44,27 @@ def test_a_session_can_go_on_from_one_outcome_more_than_once():
 
 
 def test_each_text_has_fresh_turns_and_the_tokens_are_shared():
-    asks = [reply(tool_use(f"t{n}", "read", {"p": str(n)})) for n in range(9)]
+    large = {"input_tokens": 300, "output_tokens": 5}
+    asks = [reply(tool_use(f"t{n}", "read", {"p": str(n)}), usage=large) for n in range(9)]
     agent, _ = make(
-        [asks[0], reply("a"), asks[1], reply("b"), asks[2]], limits=Limits(max_turns=1, max_tokens_total=70)
+        [asks[0], reply("a", usage=large), asks[1], reply("b", usage=large)],
+        max_tokens=10,
+        limits=Limits(max_turns=1, max_tokens_total=1_500),
     )
     first = agent.run_sync("one")
     second = first.continue_sync("two")
-    assert (second.stop.kind, second.turns, second.usage.total) == ("completed", 1, 60)
+    assert (second.stop.kind, second.turns, second.usage.total) == ("completed", 1, 1_220)
     assert second.continue_sync("three").stop.kind == "token_budget"
 
 
 def test_the_budget_can_be_renewed():
-    agent, _ = make([reply("a"), reply("b")], limits=Limits(max_tokens_total=15))
+    large = {"input_tokens": 1_300, "output_tokens": 5}
+    limits = Limits(max_tokens_total=1_400)
+    agent, _ = make([reply("a", usage=large), reply("b")], max_tokens=10, limits=limits)
     first = agent.run_sync("one")
+    assert first.continue_sync("two").stop.kind == "token_budget"
     second = first.continue_sync("two", new_budget=True)
-    assert (second.stop.kind, second.usage.total) == ("completed", 30)
+    assert (second.stop.kind, second.usage.total) == ("completed", 1_320)
 
 
 def test_an_answer_for_the_session_is_not_asked_again():

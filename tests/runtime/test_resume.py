@@ -446,10 +446,10 @@ class Failing:
     def __init__(self, writer, kind, error):
         self._writer, self._kind, self._error = writer, kind, error
 
-    def append(self, events, state, *, taken=()):
+    def append(self, events, state, *, taken=(), charge=None):
         if any(type(event).__name__ == self._kind for event in events):
             raise self._error
-        self._writer.append(events, state, taken=taken)
+        self._writer.append(events, state, taken=taken, charge=charge)
 
     def __getattr__(self, name):
         return getattr(self._writer, name)
@@ -518,10 +518,10 @@ def test_a_real_full_disk_stops_the_run_before_the_call(path):
             connection = writer._connection
             append = writer.append
 
-            def limited(events, state, *, taken=()):
+            def limited(events, state, *, taken=(), charge=None):
                 if self.full_at is not None:
                     connection.execute(f"PRAGMA max_page_count = {self.full_at}")
-                append(events, state, taken=taken)
+                append(events, state, taken=taken, charge=charge)
 
             writer.append = limited
             return writer

@@ -64,12 +64,12 @@ class Writer:
     def __init__(self, writer: Any, point: Point | None) -> None:
         self._writer, self._point, self._appends = writer, point, 0
 
-    def append(self, events: Sequence[Event], state: Any, *, taken: Any = ()) -> None:
+    def append(self, events: Sequence[Event], state: Any, *, taken: Any = (), charge: Any = None) -> None:
         self._appends += 1
         here = self._point is not None and self._point.at == self._appends
         if here and self._point is not None and self._point.when == "before":
             die()
-        self._writer.append(events, state, taken=taken)
+        self._writer.append(events, state, taken=taken, charge=charge)
         if here and self._point is not None and self._point.when == "after":
             die()
 

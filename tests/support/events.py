@@ -4,12 +4,14 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
 from brida.core.encoding import Block
 from brida.core.events import KINDS, Event
+from brida.core.prices import Meter, Prices
 from brida.core.stops import STOP_CLASSES, Stop
 from support.strategies import json_objects
 
@@ -21,6 +23,7 @@ _SIMPLE: Mapping[Any, st.SearchStrategy[Any]] = {
     int: st.integers(),
     float: st.floats(0, allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
+    Decimal: st.decimals(-(10**9), 10**9, places=12),
     Block: json_objects,
     Mapping[str, object]: json_objects,
 }
@@ -30,6 +33,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Any value that a field with this type may hold."""
     if hint is Stop:
         return st.builds(Stop, st.sampled_from(list(STOP_CLASSES)), json_objects)
+    if hint is Prices:
+        meters = st.builds(Meter, *[st.decimals(0, 99, places=6)] * 5)
+        return st.builds(Prices, st.tuples(meters), texts, texts)
     if dataclasses.is_dataclass(hint):
         fields = {name: values_of(of) for name, of in typing.get_type_hints(hint).items()}
         return st.builds(typing.cast(Any, hint), **fields)

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from brida.settings.files import SettingsFile, read_project_file
 from brida.settings.kinds import (
+    DURATION,
     JOURNAL,
     LANGUAGE,
+    MONEY,
     NAME,
     NAMES,
     ON_ASK,
@@ -32,6 +34,8 @@ RIGHT = {
     TEXT: st.sampled_from(["", "be brief", "línea\notra", "@prompt.md"]),
     LANGUAGE: st.sampled_from(["en", "es", "pt", "pt-BR"]),
     SECONDS: st.one_of(st.sampled_from(["off", False]), st.floats(0.001, 1e9), st.integers(1, 10**6)),
+    MONEY: st.one_of(st.sampled_from(["off", False]), st.floats(0, 1e6), st.integers(0, 10**6)),
+    DURATION: st.one_of(st.sampled_from(["off", "90s", "10m", "1.5h"]), st.floats(0.001, 1e9)),
     SWITCH: st.sampled_from([True, False, "on", "off"]),
     TIER: st.sampled_from(["allow", "ask", "deny"]),
     NAMES: st.lists(WORDS, max_size=3),

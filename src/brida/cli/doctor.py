@@ -49,7 +49,10 @@ CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PR
 """Variables that the SDK takes a credential from, in its order."""
 
 
-NEEDED: Final = ("anthropic", "click", "filelock", "platformdirs", "pydantic", "tomlkit", "typing_extensions")
+NEEDED: Final = (
+    *("anthropic", "click", "filelock", "genai_prices", "platformdirs", "pydantic", "tomlkit"),
+    "typing_extensions",
+)
 """The packages that brida cannot do without."""
 
 

@@ -53,6 +53,10 @@ class Prices:
     source: str = ""
     date: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.tiers or self.tiers[0].above:
+            raise ValueError(f"tiers: expected meters, the first of them for every input, got {self.tiers!r}")
+
     @classmethod
     def of(
         cls,
