@@ -52,9 +52,9 @@ def _package_prices(name: str, date: str) -> Prices | None:
 
         found = calc_price(Usage(input_tokens=1), model_ref=name, provider_id=PROVIDER).model_price
         tiers = tuple(_meter(found, above) for above in (0, *_thresholds(found)))
-    except (LookupError, ValueError, TypeError, AttributeError, ImportError):
+        return Prices(tiers, f"genai-prices {__version__}", date)
+    except Exception:  # whatever fails in there, the price is not known
         return None
-    return Prices(tiers, f"genai-prices {__version__}", date)
 
 
 _FIELDS: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok")
@@ -92,6 +92,24 @@ def _price(price: Any, above: int) -> Decimal | None:
     return Decimal(held[-1] if held else price.base)
 
 
+def refused_by_extra(extra: Mapping[str, object]) -> tuple[str, ...]:
+    """The fields of a request with which the price of its reply is not known, or bounded by nothing.
+
+    ``service_tier``: only ``standard_only`` has the known price for sure; ``auto`` may take another tier.
+    """
+    changed = (name for name, free in OTHERWISE_PRICED.items() if name in extra and extra[name] not in free)
+    return (*(name for name in UNBOUNDED if extra.get(name)), *changed)
+
+
+def per_million(prices: Prices) -> dict[str, str]:
+    """The prices of the smallest input, in US dollars a million tokens, by their names in a file."""
+    first = prices.tiers[0]
+    return {
+        name: f"{(Decimal(getattr(first, name)) * MILLION).normalize():f}"
+        for name in ("input", "output", "cache_read", "cache_write")
+    }
+
+
 def check_bounded(
     model: str, prices: Prices | None, extra: Mapping[str, object], limits: Limits, say: Say
 ) -> None:
@@ -100,13 +118,11 @@ def check_bounded(
         raise price_is_unknown(model, say)
     if limits.server_tools:
         return
-    changed = [name for name, free in OTHERWISE_PRICED.items() if name in extra and extra[name] not in free]
-    unbounded = [name for name in UNBOUNDED if extra.get(name)]
-    if unbounded or changed:
+    if refused := refused_by_extra(extra):
         words = say(
             "max_cost: with {field} in extra, nothing bounds what a reply costs; leave it out, or say "
             "server_tools = true, and the limit is no ceiling any more",
-            field=(unbounded or changed)[0],
+            field=refused[0],
         )
         raise ConfigurationError(words)
 
