@@ -49,9 +49,9 @@ def test_a_choice_of_tools_of_ones_own_gives_way():
 
 
 def test_without_tools_there_is_no_choice_of_tools():
-    run = Simulation(limits=Limits(max_tokens_total=300, closing_reply=200))
-    cut = says("half", stop="max_tokens", usage=SPENT)
-    assert run.run([cut, says("so far")]).kind == "token_budget"
+    run = Simulation(limits=Limits(max_tokens_total=8_000, closing_reply=200))
+    cut = says("half", stop="max_tokens", usage={"input_tokens": 1_500, "output_tokens": 100})
+    assert run.run([cut, cut, says("so far")]).kind == "token_budget"
     assert "tool_choice" not in run.bodies[-1]
 
 
@@ -61,17 +61,33 @@ def test_it_counts_in_the_usage_and_not_among_the_requests():
     assert run.state.usage.total == 600
 
 
-def test_its_tokens_are_held_back_at_both_gates():
-    limits = Limits(max_tokens_total=1_000, closing_reply=300)
+def test_what_it_may_come_to_is_held_back_at_both_gates():
+    limits = Limits(max_tokens_total=12_000, closing_reply=300)
     run = Simulation((READ,), limits=limits)
-    stop = run.run([*map(working, range(4)), says("so")])
-    assert stop == Stop("token_budget", {"limit": 1_000, "used": 800, "held_back": 300})
-    assert len(run.bodies) == 5, "four requests used 800, and 700 could be used"
-    cut = Simulation(limits=limits)
-    stop = cut.run(
-        [says("half", stop="max_tokens", usage={"input_tokens": 1, "output_tokens": 699}), says("so")]
-    )
-    assert stop.kind == "token_budget"
+    large = {"input_tokens": 1_500, "output_tokens": 100}
+    replies = [says("working", (f"c{n}", "read", {"p": n}), usage=large) for n in range(9)]
+    stop = run.run([*replies[:4], says("so")])
+    assert (stop.kind, stop.detail["held_back"], run.state.closing_requests) == ("token_budget", 300, 1)
+    assert run.state.ledger.tokens.taken <= 12_000
+    without = Simulation((READ,), limits=Limits(max_tokens_total=12_000))
+    without.run([*replies, says("so")])
+    assert len(without.ran) > len(run.ran)
+
+
+def test_it_is_shorter_where_no_more_fits_and_left_out_where_too_little_does():
+    sizes = set()
+    for used in range(1_200, 2_400, 20):
+        asks = says("working", ("c", "read", {}), usage={"input_tokens": used, "output_tokens": 100})
+        limits = Limits(max_turns=0, max_tokens_total=5_200, closing_reply=200)
+        run = Simulation((READ,), limits=limits)
+        assert run.run(for_ever(lambda n, asks=asks: asks if n == 0 else says("so"))).kind in (
+            "max_turns",
+            "token_budget",
+        )
+        assert run.state.ledger.tokens.taken <= 5_200
+        sizes.add(run.bodies[1]["max_tokens"] if len(run.bodies) > 1 else 0)
+    assert min(sizes - {0}) in range(100, 120)
+    assert {0, 200} < sizes
 
 
 @pytest.mark.parametrize(
@@ -161,8 +177,8 @@ def test_a_person_who_wants_out_gets_no_closing_reply():
 
 
 def test_a_failed_attempt_before_it_does_not_count_against_it():
-    limits = Limits(max_tokens_total=1_000, closing_reply=300)
-    lost = Fault("cut", "cut", again=True, usage={"input_tokens": 900})
+    limits = Limits(max_tokens_total=8_000, closing_reply=300)
+    lost = Fault("cut", "cut", again=True, usage={"input_tokens": 4_000})
     run = Simulation((READ,), limits=limits)
     assert run.run([lost, says("so")]).kind == "token_budget"
     assert run.state.text == "so"

@@ -287,7 +287,7 @@ def test_a_new_text_leaves_a_paused_turn_out():
 
 
 def test_a_new_budget_can_be_given_after_a_crash():
-    run = Simulation((READ,), limits=Limits(max_tokens_total=20))
+    run = Simulation((READ,), limits=Limits(max_tokens_total=1_500))
     run = crashed(run, [says(("c0", "read", {})), says("so")], CallStarted)
     assert run.resume([says("so")], new_budget=True).kind == "completed"
     assert run.state.tokens_used == 15

@@ -18,6 +18,7 @@ from functools import cache
 
 import pytest
 
+from brida.core.ceilings import input_bound
 from brida.core.encoding import encode
 from brida.core.events import (
     Answered,
@@ -46,7 +47,7 @@ LENGTH = int(os.environ.get("BRIDA_ENUMERATION_LENGTH", "6"))
 FULL_LENGTH = 6
 """The length from which on every stop is reached."""
 
-MAX_TURNS, MAX_REQUESTS, MAX_ATTEMPTS, MAX_CALLS, MAX_PAUSES, MAX_TOKENS, DEADLINE = 5, 7, 3, 9, 2, 3_000, 70
+MAX_TURNS, MAX_REQUESTS, MAX_ATTEMPTS, MAX_CALLS, MAX_PAUSES, MAX_TOKENS, DEADLINE = 5, 7, 3, 9, 2, 4_000, 70
 LIMITS = Limits(
     max_turns=MAX_TURNS,
     max_requests=MAX_REQUESTS,
@@ -168,6 +169,7 @@ class Walk:
         self.requests = self.attempts = self.turns = self.calls = self.pauses = self.malformed = 0
         self.max_tokens = FIRST_MAX_TOKENS
         self.tokens, self.complete = 0, True
+        self.held = self.reserved = self.sent_max_tokens = self.bound = self.cut_at = 0
         self.paused = False
         self.allowed: frozenset[str] = frozenset()
         self.ran: frozenset[str] = frozenset()
@@ -193,11 +195,14 @@ class Walk:
         if isinstance(said, Fault):
             if said is ABANDONED:
                 self.state.apply(StopRequested(self.now, WANTS_OUT))
-            self.tokens += TOKENS[self.kind] if said.usage else 0
+            counted = TOKENS[self.kind] if said.usage else 0
+            self.tokens += counted
             self.complete &= not said.billed
+            self.held += max(0, self.reserved - counted) if said.billed else 0
             self.state.apply(Lost(self.now, said))
             return
         self.attempts = 0
+        self.cut_at = self.sent_max_tokens if self.kind == "max_tokens" else 0
         self.malformed = self.malformed + 1 if self.kind == "malformed" else 0
         if self.kind in KEPT:
             self.paused = self.kind in PAUSES
@@ -205,7 +210,9 @@ class Walk:
         if said.usage is not None:
             self.tokens += TOKENS[self.kind]
         else:  # one for each byte: the head of the body, the messages without the list's brackets, the reply
-            self.tokens += len(self.state.head.encoded) + len(self.sent) - 2 + len(encode(said.content))
+            counted = len(self.state.head.encoded) + len(self.sent) - 2 + len(encode(said.content))
+            self.tokens += counted
+            self.held += max(0, self.reserved - counted)
             self.complete = False
         self.state.apply(Received(self.now, said))
 
@@ -259,17 +266,25 @@ class Walk:
         assert isinstance(sent, Sent)
         self.requests += not self.attempts
         self.attempts += 1
-        if self.kind == "max_tokens":
-            self.max_tokens = min(CEILING, self.max_tokens * 2)
+        if self.kind == "max_tokens" and self.attempts == 1:
+            self.max_tokens = min(CEILING, max(self.max_tokens, self.sent_max_tokens * 2))
         assert self.requests == state.requests <= MAX_REQUESTS
         assert self.attempts == state.attempts == sent.attempt <= MAX_ATTEMPTS
         assert self.turns == state.turns <= MAX_TURNS
         assert self.calls == state.calls_seen <= MAX_CALLS
         assert self.pauses == state.pauses <= MAX_PAUSES
-        assert self.tokens == state.usage.total < MAX_TOKENS
+        assert (self.tokens, self.held) == (state.usage.total, state.ledger.tokens.held)
+        assert sent.reserve is not None
+        self.reserved = sent.reserve.tokens
+        assert self.tokens + self.held + self.reserved <= MAX_TOKENS, "what it may come to fits"
+        assert sent.reserve.input_tokens <= 1_024 + len(state.head.encoded) + len(request.messages) + 28
         assert self.malformed <= 1
         assert self.now < DEADLINE
-        assert request.max_tokens == sent.max_tokens == self.max_tokens
+        room = MAX_TOKENS - self.tokens - self.held - sent.reserve.input_tokens
+        assert request.max_tokens == sent.max_tokens == min(self.max_tokens, room)
+        assert sent.max_tokens >= FIRST_MAX_TOKENS
+        assert sent.max_tokens > self.cut_at
+        self.sent_max_tokens = sent.max_tokens
         assert sent.digest == Request.digest(request.head, request.max_tokens, digest_of(request.messages))
         self.check_messages(request.messages)
         if not self.length:
@@ -294,6 +309,7 @@ class Walk:
     def check_end(self, step: Done) -> None:
         state, stop, (stopped,) = self.state, step.stop, step.events
         assert isinstance(stopped, Stopped)
+        self.bound = input_bound(state, state.head)
         state.apply(stopped)
         assert next_step(state, ENV) == Done(stop), "a run stops once"
         if self.kind in ENDS:
@@ -308,6 +324,11 @@ class Walk:
             assert json.loads(closed)[-1]["role"] == "user"
         self.stop = stop
 
+    @property
+    def least(self) -> int:
+        """The smallest reply that makes sense to ask for."""
+        return max(FIRST_MAX_TOKENS, self.cut_at + 1)
+
     def may_stop(self, kind: str) -> bool:
         """Whether a reply that does not end the run by itself can have ended it like this."""
         turn = CALLS.get(self.kind, 0)
@@ -317,9 +338,9 @@ class Walk:
             "no_progress": turn and self.kind != "new calls",
             "max_requests": not self.attempts and self.requests == MAX_REQUESTS,
             "max_pauses": self.pauses == MAX_PAUSES + 1,
-            "token_budget": self.tokens >= MAX_TOKENS,
+            "token_budget": self.tokens + self.held + self.bound + self.least > MAX_TOKENS,
             "deadline": self.now >= DEADLINE,
-            "truncated": self.kind == "max_tokens" and self.max_tokens == CEILING,
+            "truncated": self.kind == "max_tokens" and self.sent_max_tokens == CEILING,
             "malformed_reply": self.malformed == 2,
             "model_error": self.kind == "lost" and self.attempts == MAX_ATTEMPTS,
         }

@@ -40,13 +40,15 @@ def test_a_run_that_was_stopped_by_its_turns_goes_on_with_new_ones():
 
 
 def test_the_token_budget_is_that_of_the_session():
-    run = Simulation((READ,), limits=Limits(max_tokens_total=500))
+    run = Simulation((READ,), limits=Limits(max_tokens_total=1_500))
     assert run.run([look(0), says("so", usage=SPENT)]).kind == "completed"
-    assert run.go_on([look(1)]) == Stop("token_budget", {"limit": 500, "used": 600})
+    large = {"input_tokens": 900, "output_tokens": 100}
+    stop = run.go_on([says(("c1", "read", {}), usage=large)])
+    assert (stop.kind, stop.detail["used"]) == ("token_budget", 1_400)
 
 
 def test_a_new_budget_begins_at_nothing_and_the_usage_stays_whole():
-    run = Simulation((READ,), limits=Limits(max_tokens_total=500))
+    run = Simulation((READ,), limits=Limits(max_tokens_total=1_500))
     run.run([look(0), says("so", usage=SPENT)])
     assert run.go_on([look(1), says("so", usage=SPENT)], new_budget=True).kind == "completed"
     assert (run.state.tokens_used, run.state.usage.total) == (400, 800)

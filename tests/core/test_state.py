@@ -2,6 +2,7 @@
 
 import pytest
 
+from brida.core.calls import PAST_TURNS
 from brida.core.encoding import digest
 from brida.core.events import (
     Answered,
@@ -21,7 +22,7 @@ from brida.core.events import (
     Waited,
 )
 from brida.core.limits import Limits
-from brida.core.state import PAST_TURNS, fold
+from brida.core.state import fold
 from brida.core.stops import Stop
 from brida.core.turn import Phase
 from brida.core.usage import Usage

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brida.core.usage import TOKENS, Meter, Usage, read_partial_usage, read_usage
+from brida.core.prices import TOKENS, Meter
+from brida.core.usage import Usage, read_partial_usage, read_usage
 
 COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 ODD: tuple = (None, -1, True, False, 1.0, "7", [], {})
@@ -91,5 +92,6 @@ def test_a_later_attempt_never_erases_what_is_known():
 
 
 def test_a_meter_prices_each_counter():
-    assert Meter(1, 10, 100, 1_000)(Usage(1, 2, 3, 4)) == 4_321
-    assert TOKENS(Usage(1, 2, 3, 4)) == 10
+    usage = Usage(1, 2, 7, 4, cache_creation_1h_input_tokens=2, web_searches=6)
+    assert Meter(1, 10, 100, 1_000, 10_000, 100_000)(usage) == 625_421
+    assert TOKENS.cost(Usage(1, 2, 3, 4)) == 10

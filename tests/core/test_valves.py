@@ -1,10 +1,12 @@
 """Each valve at its edge, switched off, and in its place."""
 
 import math
+from decimal import Decimal
 
 import pytest
 
-from brida.core.events import Fault, StopRequested
+from brida.core.ceilings import Ceilings
+from brida.core.events import Fault, Received, Said, StopRequested
 from brida.core.limits import Limits
 from brida.core.run import Done, next_step
 from brida.core.state import State
@@ -123,40 +125,58 @@ def test_pauses_are_counted_over_the_whole_run():
     assert (stop.kind, len(run.bodies)) == ("max_pauses", 3)
 
 
-@pytest.mark.parametrize("limit, kind", [(16, "completed"), (15, "token_budget"), (14, "token_budget")])
-def test_no_turn_starts_with_a_budget_that_is_used_up(limit, kind):
+LARGE = {"input_tokens": 1_500, "output_tokens": 5}
+"""More than the bound of a first request in these tests, so that what follows is known exactly."""
+
+
+@pytest.mark.parametrize("limit, kind", [(3_110, "completed"), (3_109, "token_budget")])
+def test_no_turn_starts_of_which_the_next_request_does_not_fit(limit, kind):
     run = Simulation((READ,), Limits(max_tokens_total=limit))
-    stop = run.run(turns(1))
-    assert stop.kind == kind
-    assert len(run.ran) == (kind == "completed")
-    if kind == "token_budget":
-        assert stop.detail == {"limit": limit, "used": 15}
+    stop = Ceilings(Limits(max_tokens_total=limit))(after(LARGE))
+    if kind == "completed":
+        assert stop is None
+    else:
+        detail = {"limit": limit, "used": 1_505, "needed": 1_605, "short": 1}
+        assert stop == run.run([says(("a", "read", {}), usage=LARGE)]) == Stop(kind, detail)
+        assert run.ran == []
 
 
-@pytest.mark.parametrize("limit, kind", [(16, "completed"), (15, "token_budget")])
+def after(usage):
+    """What a run knows that waits for the results of one call."""
+    run = Simulation((READ,), Limits(max_tokens_total=None, max_turns=0))
+    run.learn(Said(0, "task"))
+    step = next_step(run.state, run.env)
+    run.learn(*step.events)
+    run.learn(Received(0, says(("a", "read", {}), usage=usage)))
+    return run.state
+
+
 @pytest.mark.parametrize(
-    "first", [says("x", stop="pause_turn"), says(stop="tool_use"), says(stop="max_tokens")]
+    "first", [says("x", stop="pause_turn", usage=LARGE), says(stop="tool_use", usage=LARGE)]
 )
-def test_nothing_is_sent_again_with_a_budget_that_is_used_up(first, limit, kind):
-    run = Simulation(limits=Limits(max_tokens_total=limit))
-    assert run.run([first, says("done")]).kind == kind
+def test_nothing_is_sent_again_that_does_not_fit(first):
+    run = Simulation(limits=Limits(max_tokens_total=3_000))
+    assert run.run([first]).kind == "token_budget"
+    run = Simulation(limits=Limits(max_tokens_total=4_000))
+    assert run.run([first, says("done")]).kind == "completed"
 
 
 def test_a_lost_attempt_counts_for_the_budget_and_is_not_made_again_without_one():
     lost = Fault("cut", "cut", again=True, usage={"input_tokens": 1_000, "output_tokens": 1}, billed=True)
-    run = Simulation(limits=Limits(max_tokens_total=1_001))
+    run = Simulation(limits=Limits(max_tokens_total=1_500))
     assert run.run([lost, says("done")]).kind == "token_budget"
     assert (len(run.bodies), run.waits, run.state.usage.complete) == (1, [], False)
 
 
 def test_an_attempt_that_another_cannot_mend_is_an_error_of_the_model_whatever_the_budget():
     lost = Fault("invalid_request", "no", usage={"input_tokens": 1_000})
-    assert Simulation(limits=Limits(max_tokens_total=1)).run([lost]).kind == "model_error"
+    assert Simulation(limits=Limits(max_tokens_total=1_500)).run([lost]).kind == "model_error"
 
 
-def test_a_final_answer_above_the_budget_is_still_an_answer():
-    run = Simulation(limits=Limits(max_tokens_total=1))
-    assert run.run([says("done")]).kind == "completed"
+def test_an_answer_that_was_larger_than_the_bound_is_still_an_answer():
+    run = Simulation(limits=Limits(max_tokens_total=1_500))
+    assert run.run([says("done", usage={"input_tokens": 9_000, "output_tokens": 5})]).kind == "completed"
+    assert run.state.tokens_used == 9_005
 
 
 def test_the_budget_counts_the_prompt_cache():
@@ -166,8 +186,7 @@ def test_the_budget_counts_the_prompt_cache():
         "cache_creation_input_tokens": 50,
         "cache_read_input_tokens": 48,
     }
-    run = Simulation((READ,), Limits(max_tokens_total=100))
-    assert run.run([says(("a", "read", {}), usage=usage)]).kind == "token_budget"
+    assert after(usage).tokens_used == 100
 
 
 def test_a_reply_at_the_ceiling_is_not_asked_for_again():
@@ -337,8 +356,15 @@ def test_a_deadline_is_a_number_of_seconds(value):
 
 
 def test_other_limits_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match=r"^max_cost: there are no prices yet"):
-        Limits(max_cost=0.1)
+    for value in (-1, "x", True, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"^max_cost: expected US dollars, from 0, got"):
+            Limits(max_cost=value)
+    assert [Limits(max_cost=value).cost for value in (0.1, "0.10", 0, None)] == [
+        Decimal("0.1"),
+        Decimal("0.1"),
+        Decimal(0),
+        None,
+    ]
     with pytest.raises(ValueError, match=r"^no_progress: expected True or False, got 1"):
         Limits(no_progress=1)  # type: ignore[arg-type]
     assert Limits(deadline=0.5).deadline == 0.5
@@ -348,14 +374,14 @@ def test_other_limits_that_make_no_sense_are_refused():
 
 
 def test_of_many_limits_at_once_the_first_of_the_gate_is_named():
-    at_once = {"max_turns": 0, "max_calls": 0, "max_tokens_total": 1, "max_requests": 1, "deadline": 1e-9}
+    at_once = {"max_turns": 0, "max_calls": 0, "max_tokens_total": 1_500, "max_requests": 1, "deadline": 1e-9}
     expected = ("deadline", "max_turns", "token_budget", "max_calls", "max_requests")
     for kind in expected:
         run = Simulation((READ,), Limits(**at_once), seconds=0.0)  # type: ignore[arg-type]
 
         def model(body, run=run):
             run.now += 1
-            return says(("a", "read", {}))
+            return says(("a", "read", {}), usage=LARGE)
 
         assert run.run(model).kind == kind
         at_once.pop("max_tokens_total" if kind == "token_budget" else kind)
@@ -426,10 +452,10 @@ def test_the_gates_are_those_of_the_design():
         gate: [type(valve).__name__ for valve in getattr(Gates.of(Limits(deadline=1)), gate)]
         for gate in GATE_NAMES
     }
-    request = ["Requested", "Deadline", "MaxRequests", "MaxPauses", "TokenBudget"]
+    request = ["Requested", "Deadline", "MaxRequests", "MaxPauses", "Ceilings"]
     assert names == {
         "request": request,
-        "turn": ["Requested", "Deadline", "MaxTurns", "TokenBudget", "MaxCalls", *request, "NoProgress"],
+        "turn": ["Requested", "Deadline", "MaxTurns", "Ceilings", "MaxCalls", *request, "NoProgress"],
         "between": ["Requested", "Deadline"],
     }
 

@@ -79,7 +79,7 @@ def test_without_files_there_are_no_settings(tmp_path):
         ("[agents.a]\nmodell = 'x'", "there is no setting agents.a.modell; did you mean model?"),
         ("[agents.a.agents.b]\n", "there is no setting agents.a.agents"),
         ("yes_to = ['x']", "there is no setting yes_to"),
-        ("[limits]\nmax_cost = -1", "limits.max_cost: expected US dollars from 0, such as 0.50, or off, got -1"),
+        ("[limits]\nmax_cost = -1", "max_cost: expected US dollars from 0, such as 0.50, or off, got -1"),
         ("[limits]\nmax_cosst = 1.0", "there is no setting limits.max_cosst; did you mean limits.max_cost?"),
         ('"\\u001b[2J" = 1', 'there is no setting "\\u001b[2J"'),
         ("[limits]\nmax_turns = 'x'", 'limits.max_turns: expected a whole number of at least 0, got "x"'),

@@ -9,11 +9,13 @@ import click
 from brida.cli.flags import Flags, in_full, setting_options
 from brida.cli.making import Choice, choose
 from brida.cli.screen import Screen
+from brida.core.prices import Prices
+from brida.pricing import per_million
 from brida.settings.coded import rules_of
 from brida.settings.files import user_path
-from brida.settings.load import Loaded
+from brida.settings.load import WHY_NO_PRICE, Loaded
 from brida.settings.merge import WHY, Ignored
-from brida.settings.schema import json_schema, without_password
+from brida.settings.schema import dotted, json_schema, without_password
 from brida.settings.table import SETTINGS, Setting
 from brida.settings.values import Given
 from brida.texts.catalogue import N_, Catalogue
@@ -95,8 +97,32 @@ def as_object(choice: Choice) -> dict[str, Any]:
                 "why": WHY[one.why].format(by=one.by),
             }
             for one in (*choice.effective.ignored, *choice.loaded.ignored_agents())
+        ]
+        + [
+            {"key": _price_key(name), "value": per_million(one), "source": one.source, "why": WHY_NO_PRICE}
+            for name, one in _refused(choice.loaded)
+        ],
+        "prices": [
+            {"model": without_password(name), **per_million(one), "source": one.source}
+            for name, one in choice.loaded.prices().items()
         ],
     }
+
+
+def _refused(loaded: Loaded) -> list[tuple[str, Prices]]:
+    """What the project's file says that models cost, and may not."""
+    theirs = {} if loaded.project is None else loaded.project.file.prices
+    return [(name, theirs[name]) for name in loaded.ignored_prices()]
+
+
+def _price_key(name: str) -> str:
+    return dotted(("prices", str(without_password(name))))
+
+
+def _price(name: str, prices: Prices) -> str:
+    """What a model costs, as a file may write it, and the file."""
+    each = ", ".join(f"{field} = {dollars}" for field, dollars in per_million(prices).items())
+    return f"{_price_key(name)}: {each}  {prices.source}"
 
 
 def _all_of(row: Setting, choice: Choice) -> list[Given]:
@@ -117,13 +143,19 @@ def _lines(choice: Choice, say: Catalogue) -> Iterator[str]:
     column = min(40, max(len(value) for _, value, _ in rows))
     for key, value, source in rows:
         yield f"{key:<{width}}  {value:<{column}}  {source}".rstrip()
+    if prices := choice.loaded.prices():
+        yield ""
+        yield say("what models cost, in US dollars a million tokens:")
+        yield from (f"  {_price(name, one)}" for name, one in prices.items())
     yield ""
     yield from _files(choice.loaded, say)
     ignored = [*choice.effective.ignored, *choice.loaded.ignored_agents()]
-    if ignored:
+    refused = _refused(choice.loaded)
+    if ignored or refused:
         yield ""
         yield say("what does not count:")
         yield from (f"  {_ignored(one, say)}" for one in ignored)
+        yield from (f"  {_price(name, one)}: {say(WHY_NO_PRICE)}" for name, one in refused)
 
 
 def _shown(row: Setting, given: Given, choice: Choice, say: Catalogue) -> str:

@@ -10,6 +10,7 @@ import click
 from brida.cli.screen import Screen, somebody_is_there
 from brida.core.stops import EXIT_CODES
 from brida.errors import ConfigurationError
+from brida.pricing import per_million
 from brida.settings.files import (
     FILE_NAMES,
     SettingsFile,
@@ -18,8 +19,9 @@ from brida.settings.files import (
     read_project_file,
     read_user_file,
 )
+from brida.settings.load import refused_prices, refused_prices_line
 from brida.settings.merge import Layers, Project, merged
-from brida.settings.schema import without_password
+from brida.settings.schema import dotted, without_password
 from brida.settings.trust import TrustStore
 from brida.texts.catalogue import N_, Catalogue
 from brida.texts.terminal import escape
@@ -96,10 +98,15 @@ def would_take_effect(file: SettingsFile, say: Catalogue) -> list[str]:
     effective = merged(Layers(user=user, project=Project(file)))
     loosening = {one.key for one in effective.ignored if one.for_want_of_trust}
     lines = [say("{file} says:", file=file.path)]
-    for key, value in flat(file.table):
+    for key, value in flat({name: one for name, one in file.table.items() if name != "prices"}):
         loosens = key in loosening or key.startswith("agents.")
         text = json.dumps(without_password(value), ensure_ascii=False)
         lines.append(f"  {'!' if loosens else ' '} {key} = {text}")
+    for name, prices in file.prices.items():
+        each = ", ".join(f"{field} = {dollars}" for field, dollars in per_million(prices).items())
+        lines.append(f"    {dotted(('prices', name))}: {each}")
+    if refused := refused_prices(file, user_file):
+        lines.append(refused_prices_line(file, refused, say))
     if any(line.startswith("  !") for line in lines):
         lines.append(
             say("! loosens, loads code, names a server or a model: it counts only if you trust the file")

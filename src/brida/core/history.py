@@ -132,8 +132,11 @@ class History:
         """Tokens that the messages have at most, the open one as far as it has come: a token for each byte,
         but for images and documents, of which other rules are known.
         """
-        waiting = (*self._calls.values(), *self._texts, *self._waiting_texts)
-        return max(0, len(self._sealed) + sum(len(part) for part in waiting if part) + self._off) + FRAME
+        size = len(self._sealed) + self._off + FRAME
+        for parts in (self._calls.values(), self._texts, self._waiting_texts):
+            for part in parts:
+                size += len(part) if part else 0
+        return max(FRAME, size)
 
     def encoded(self) -> bytes:
         """The JSON list of the messages as the next request carries it, the open message included."""
@@ -237,6 +240,8 @@ def tokens_off(content: Sequence[Block]) -> int:
     """By how much a token for each byte is off, where there are images, or documents that lie elsewhere."""
     off = 0
     for block in content:
+        if block.get("type") in ("text", "tool_use", "thinking"):
+            continue
         inner, source = block.get("content"), block.get("source")
         if isinstance(inner, list | tuple):
             off += tokens_off([one for one in inner if isinstance(one, Mapping)])

@@ -59,14 +59,14 @@ class Account:
 
     def reserve(self, key: str, amount: Number) -> "Account":
         """With a reserve for the request under way of ``key``."""
-        return replace(self, open={**self.open, key: amount})
+        return Account(self.counted, self.held, self.before, {**self.open, key: amount})
 
     def settle(self, key: str, counted: Number, *, complete: bool, held: Number = 0) -> "Account":
         """With what the request came to; where that is not all of it, the rest of its reserve is held."""
         reserved = self.open.get(key, 0)
         rest = held if complete else max(held, reserved - counted)
         others = {name: amount for name, amount in self.open.items() if name != key}
-        return replace(self, counted=self.counted + counted, held=self.held + rest, open=others)
+        return Account(self.counted + counted, self.held + rest, self.before, others)
 
     def settle_all_but_own(self) -> "Account":
         """With every reserve for another run held for good."""
@@ -111,12 +111,13 @@ class Ledger:
 
     def reserve(self, key: str, tokens: Number, cost: Number | None) -> "Ledger":
         """With a reserve; where no price is known, for the tokens alone."""
-        known = self.cost is not None and cost is not None
-        return replace(
-            self,
-            tokens=self.tokens.reserve(key, tokens),
-            cost=self.cost.reserve(key, cost) if known else self.cost,  # type: ignore[union-attr,arg-type]
-        )
+        money = self.cost
+        if money is not None and cost is not None:
+            money = money.reserve(key, cost)
+        return self._with(self.usage, self.tokens.reserve(key, tokens), money)
+
+    def _with(self, usage: Usage, tokens: Account, cost: Account | None) -> "Ledger":
+        return Ledger(self.prices, usage, tokens, cost, self.prompt, self.weight)
 
     def settle(self, usage: Usage) -> "Ledger":
         """With what the run's own request came to.
@@ -128,7 +129,7 @@ class Ledger:
             complete = complete or self.prices.are_zero
             cost = cost.settle(OWN, self.prices.cost(usage), complete=complete)
         tokens = self.tokens.settle(OWN, TOKENS.cost(usage), complete=complete)
-        return replace(self, usage=self.usage + usage, tokens=tokens, cost=cost)
+        return self._with(self.usage + usage, tokens, cost)
 
     def settle_child(
         self, key: str, usage: Usage, cost: Number | None, held_tokens: Number, held_cost: Number
@@ -138,7 +139,7 @@ class Ledger:
         summed = None
         if self.cost is not None and cost is not None:
             summed = self.cost.settle(key, cost, complete=True, held=held_cost)
-        return replace(self, usage=self.usage + usage, tokens=tokens, cost=summed)
+        return self._with(self.usage + usage, tokens, summed)
 
     def orphaned(self) -> "Ledger":
         """With the reserves of the runs it started held for good: the process died meanwhile."""
@@ -164,7 +165,7 @@ class Ledger:
 
     def counted_prompt(self, tokens: int, weight: int) -> "Ledger":
         """Knowing that the next request has ``tokens`` at most where the history weighs ``weight``."""
-        return replace(self, prompt=tokens, weight=weight)
+        return Ledger(self.prices, self.usage, self.tokens, self.cost, tokens, weight)
 
 
 @dataclass(frozen=True, slots=True)

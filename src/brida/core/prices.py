@@ -41,6 +41,13 @@ class Meter:
         )
 
 
+    def dearest(self, cached: bool, for_an_hour: bool) -> Number:
+        """The highest price that a token of the input may have; ``cached``: where the cache may be used."""
+        if not cached:
+            return self.input
+        return max(self.input, self.cache_read, self.cache_write, self.cache_write_1h if for_an_hour else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The meters of one model, the one for the smallest input first, and where they are from.
@@ -87,17 +94,16 @@ class Prices:
 
     def cost(self, usage: Usage) -> Number:
         """What one reply comes to: the size of its input decides the price of all of it."""
+        if len(self.tiers) == 1:
+            return self.tiers[0](usage)
         return [tier for tier in self.tiers if usage.input > tier.above or not tier.above][-1](usage)
 
     def worst(self, input_tokens: int, output_tokens: int, *, cached: bool, for_an_hour: bool) -> Number:
         """The most that a request of so many tokens can come to, whatever of it the cache is used for."""
         within = [tier for tier in self.tiers if input_tokens > tier.above or not tier.above]
-        dearest = max(tier.input for tier in within)
-        if cached:
-            dearest = max(dearest, *(tier.cache_write for tier in within), *(t.cache_read for t in within))
-        if for_an_hour:
-            dearest = max(dearest, *(tier.cache_write_1h for tier in within))
-        return dearest * input_tokens + max(tier.output for tier in within) * output_tokens
+        return max(tier.dearest(cached, for_an_hour) for tier in within) * input_tokens + (
+            max(tier.output for tier in within) * output_tokens
+        )
 
 
 TOKENS: Final = Prices((Meter(1, 1, 1, 1, 1),), "tokens")

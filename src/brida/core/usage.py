@@ -36,8 +36,18 @@ class Usage:
     other_server_tools: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        summed = {name: getattr(self, name) + getattr(other, name) for name in COUNTERS}
-        return Usage(complete=self.complete and other.complete, **summed)
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_creation_input_tokens + other.cache_creation_input_tokens,
+            self.cache_read_input_tokens + other.cache_read_input_tokens,
+            self.complete and other.complete,
+            self.cache_creation_1h_input_tokens + other.cache_creation_1h_input_tokens,
+            self.thinking_tokens + other.thinking_tokens,
+            self.compaction_tokens + other.compaction_tokens,
+            self.web_searches + other.web_searches,
+            self.other_server_tools + other.other_server_tools,
+        )
 
     @property
     def input(self) -> int:
@@ -114,6 +124,8 @@ _SUMMED: Final = (
 
 def _with_iterations(counted: Usage, raw: Mapping[str, object]) -> Usage:
     """Each counter as the sum of the iterations, where that is more than the reply's own number."""
+    if not raw.get("iterations"):
+        return counted
     listed = raw.get("iterations")
     iterations = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     sums = {name: sum(_counter(one, name) or 0 for one in iterations) for name in _SUMMED}
@@ -125,6 +137,8 @@ def _with_iterations(counted: Usage, raw: Mapping[str, object]) -> Usage:
 
 def _with_parts(counted: Usage, raw: Mapping[str, object]) -> Usage:
     """With the counters that are parts of others, never more than those, and the server's own tools."""
+    if not any(raw.get(name) for name in _PARTS):
+        return counted
     details, written = _table(raw, "output_tokens_details"), _table(raw, "cache_creation")
     hour = _counter(written, "ephemeral_1h_input_tokens") or 0
     tools = _table(raw, "server_tool_use")
@@ -136,6 +150,9 @@ def _with_parts(counted: Usage, raw: Mapping[str, object]) -> Usage:
         web_searches=searches,
         other_server_tools=sum(used.values()),
     )
+
+
+_PARTS: Final = ("output_tokens_details", "cache_creation", "server_tool_use")
 
 
 def _table(raw: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from calendar import timegm
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Final, get_args
 
 from brida.core.wording import Say
@@ -26,8 +26,15 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def units(amount: Decimal) -> int:
-    """The amount in units, rounded up."""
-    return int((amount / UNIT).to_integral_value(ROUND_CEILING))
+    """The amount in units, rounded up; beyond what any limit can be it makes no difference how much.
+
+    Raises ``ValueError`` for what is no amount: one below 0 would make room.
+    """
+    if not (amount.is_finite() and amount >= 0):
+        raise ValueError(f"amount: expected US dollars, 0 or more, got {amount}")
+    with localcontext() as context:
+        context.prec = len(amount.as_tuple().digits) + 12  # exact, whatever the caller's context is
+        return int((min(amount, Decimal(2 * MOST)) / UNIT).to_integral_value(ROUND_CEILING))
 
 
 def period_at(per: Period, at: float) -> tuple[str, float | None]:
@@ -52,7 +59,9 @@ def pay(connection: sqlite3.Connection, run_id: str, charge: Charge, say: Say) -
     Raises :class:`BudgetExceeded` and :class:`UnknownBudget`: the transaction must not be kept then.
     """
     if isinstance(charge, Reserve):
-        for name in charge.names:
+        # What nobody settled stays in the sums, and the next settlement is of another request.
+        connection.execute("DELETE FROM budget_reserves WHERE run_id = :run_id", {"run_id": run_id})
+        for name in dict.fromkeys(charge.names):
             _reserve(connection, run_id, name, units(charge.amount), say)
     else:
         _settle(connection, run_id, units(charge.amount))
@@ -76,8 +85,8 @@ def _reserve(connection: sqlite3.Connection, run_id: str, name: str, amount: int
     if not changed:
         raise BudgetExceeded(say("the budget {name} has not so much left", name=name), name)
     connection.execute(
-        "INSERT INTO budget_reserves (run_id, name, period, amount) VALUES (:run_id, :name, :period, :amount)"
-        " ON CONFLICT (run_id, name) DO UPDATE SET period = :period, amount = :amount",
+        "INSERT INTO budget_reserves (run_id, name, period, amount) "
+        "VALUES (:run_id, :name, :period, :amount)",
         facts,
     )
 

@@ -257,7 +257,7 @@ class SqliteJournal:
         with self._told():
             if not self.path.exists():
                 return []
-        with self._told(), self._connected() as connection:
+        with self._told(), self._connected() as connection, _snapshot(connection):
             return budgets.rows(connection)
 
     def budget(self, name: str) -> BudgetRow:
@@ -265,7 +265,7 @@ class SqliteJournal:
         with self._told():
             if not self.path.exists():
                 raise budgets.unknown(name, self._say)
-        with self._told(), self._connected() as connection:
+        with self._told(), self._connected() as connection, _snapshot(connection):
             return budgets.one(connection, name, self._say)
 
     def create_budget(self, name: str, limit: Decimal, per: Period) -> None:

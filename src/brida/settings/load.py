@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from brida.core.prices import Prices
 from brida.core.wording import Say
@@ -11,10 +12,13 @@ from brida.errors import ConfigurationError
 from brida.pricing import package_prices
 from brida.settings.files import SettingsFile, find_project_file, read_user_file
 from brida.settings.merge import Effective, Ignored, Layers, Project
-from brida.settings.schema import nearest
+from brida.settings.schema import nearest, shown
 from brida.settings.trust import TrustStore
 from brida.settings.values import Given, Layer, Source
 from brida.settings.variables import read_variables
+from brida.texts.catalogue import N_
+
+WHY_NO_PRICE: Final = N_("a project's file only prices models that nobody else knows, and above zero")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,12 @@ class Loaded:
         """
         own = dict(self.user_file.prices) if self.user_file is not None else {}
         theirs = self.project.file.prices if self.project is not None else {}
-        return {**{name: one for name, one in theirs.items() if may_price(name, one)}, **own}
+        refused = self.ignored_prices()
+        return {**{name: one for name, one in theirs.items() if name not in refused}, **own}
 
     def ignored_prices(self) -> list[str]:
         """The models that a project's file prices and may not."""
-        theirs = self.project.file.prices if self.project is not None else {}
-        return [name for name, one in theirs.items() if not may_price(name, one)]
+        return [] if self.project is None else refused_prices(self.project.file, self.user_file)
 
     def ignored_agents(self) -> list[Ignored]:
         """The agents of a project's file that is not trusted."""
@@ -96,6 +100,23 @@ def may_price(name: str, prices: Prices) -> bool:
     return package_prices(name) is None and all(tier.input > 0 and tier.output > 0 for tier in prices.tiers)
 
 
+def refused_prices(file: SettingsFile, user_file: SettingsFile | None) -> list[str]:
+    """The models that a project's file prices and may not; one that the user's file prices alike is none."""
+    ours = {} if user_file is None else user_file.prices
+    return [
+        name
+        for name, one in file.prices.items()
+        if (ours[name].tiers != one.tiers if name in ours else not may_price(name, one))
+    ]
+
+
+def refused_prices_line(file: SettingsFile, names: list[str], say: Say) -> str:
+    """What is said of the models that a project's file may not price."""
+    models = ", ".join(shown(name) for name in names)
+    words = "{file} may not say what {models} costs: {why}"
+    return say(words, file=file.path, models=models, why=say(WHY_NO_PRICE))
+
+
 def load(root: Path, flags: Layer, say: Say) -> Loaded:
     """Reads the user's file, the project's file upwards from ``root``, and the variables.
 
@@ -134,10 +155,7 @@ def what_is_ignored(effective: Effective, loaded: Loaded, say: Say) -> list[str]
             )
         )
     if project is not None and (refused := loaded.ignored_prices()):
-        words = (
-            "{file} may not say what {models} costs: a project's file only prices models that nobody knows"
-        )
-        lines.append(say(words, file=project.file.path, models=", ".join(refused)))
+        lines.append(refused_prices_line(project.file, refused, say))
     lines += [
         say(
             "closing_reply is off: {file} lowers max_tokens_total to no more than it takes",
