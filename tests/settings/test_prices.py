@@ -1,6 +1,7 @@
-# mypy: disable-error-code="union-attr,attr-defined"
+# mypy: disable-error-code="arg-type,union-attr"
 """What files say that models cost: exactly, from whom it counts, shown, and kept with a run."""
 
+import hashlib
 import json
 import tomllib
 from decimal import Decimal
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brida import Agent, ConfigurationError, ScriptedModel
+from brida.cli.flags import Flags
+from brida.cli.making import agent_of_record, make_agent
+from brida.core.events import Started
 from brida.core.prices import Prices
 from brida.pricing import package_prices
 from brida.settings.build import Builder
-from brida.settings.files import digest, find_project_file, read_project_file, user_path
+from brida.settings.files import find_project_file, read_project_file, user_path
 from brida.settings.load import load, what_is_ignored
 from brida.settings.merge import merged
 from brida.settings.record import record_of, recorded
@@ -81,9 +85,7 @@ def dollars(input, output):
 
 def test_a_file_prices_a_model(tmp_path, project):
     path = project(table("my-model"))
-    expected = Prices.of(
-        input="3", output="15", cache_read="0.3", cache_write="3.75", source=str(path)
-    )
+    expected = Prices.of(input="3", output="15", cache_read="0.3", cache_write="3.75", source=str(path))
     assert find_project_file(tmp_path, ENGLISH).prices == {"my-model": expected}
 
 
@@ -115,9 +117,15 @@ def test_a_number_of_up_to_12_digits_is_exact(units):
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("input = 1", "prices.m.output: expected US dollars a million tokens, from 0, such as 3.00, got nothing"),
-        ("input = -1\noutput = 1", "prices.m.input: expected US dollars a million tokens, from 0, such as 3.00"),
-        ("input = 'dear'\noutput = 1", 'prices.m.input: expected US dollars a million tokens'),
+        (
+            "input = 1",
+            "prices.m.output: expected US dollars a million tokens, from 0, such as 3.00, got nothing",
+        ),
+        (
+            "input = -1\noutput = 1",
+            "prices.m.input: expected US dollars a million tokens, from 0, such as 3.00",
+        ),
+        ("input = 'dear'\noutput = 1", "prices.m.input: expected US dollars a million tokens"),
         ("input = true\noutput = 1", "prices.m.input: expected US dollars"),
         ("input = false\noutput = 1", "prices.m.input: expected US dollars"),
         ("input = 'off'\noutput = 1", "prices.m.input: expected US dollars"),
@@ -125,11 +133,17 @@ def test_a_number_of_up_to_12_digits_is_exact(units):
         ("input = inf\noutput = 1", "prices.m.input: expected US dollars"),
         ("input = []\noutput = 1", "prices.m.input: expected US dollars"),
         ("input = 1\noutput = 1\ncache_read = -0.1", "prices.m.cache_read: expected US dollars"),
-        ("input = 1\noutput = 1\ncurrency = 'EUR'", 'prices.m.currency: expected USD, the only currency, got "EUR"'),
+        (
+            "input = 1\noutput = 1\ncurrency = 'EUR'",
+            'prices.m.currency: expected USD, the only currency, got "EUR"',
+        ),
         ("input = 1\noutput = 1\ncurrency = 'usd'", "prices.m.currency: expected USD, the only currency"),
         ("input = 1\noutput = 1\ncurrency = 1", "prices.m.currency: expected USD, the only currency"),
         ("input = 1\noutputs = 1", "there is no setting prices.m.outputs; did you mean output?"),
-        ("input = 1\noutput = 1\nzzz = 1", "there is no setting prices.m.zzz; what can stand there: input, output"),
+        (
+            "input = 1\noutput = 1\nzzz = 1",
+            "there is no setting prices.m.zzz; what can stand there: input, output",
+        ),
     ],
 )
 def test_a_price_that_makes_no_sense_is_refused_by_name(tmp_path, project, text, words):
@@ -185,9 +199,11 @@ def test_a_price_is_part_of_what_is_trusted(tmp_path, project):
     assert store.state(find_project_file(tmp_path, ENGLISH)) == "changed"
 
 
-def test_the_digest_of_a_file_without_prices_is_what_it_was():
-    of_before = "70d5a36bd2c99a2dbd8e9ee6b6c3a6e2"
-    assert len(digest({"model": "x", "limits": {"max_cost": 0.5}})) == 2 * len(of_before)
+def test_the_digest_is_that_of_what_is_written(tmp_path, project):
+    path = project("model = 'x'\n" + table("m"))
+    canonical = '{"model":"x","prices":{"m":{"cache_read":0.3,"cache_write":3.75,"currency":"USD",'
+    canonical += '"input":3.0,"output":15.0}}}'
+    assert read_project_file(path, ENGLISH).digest == hashlib.sha256(canonical.encode()).hexdigest()
 
 
 # --- whose price counts -----------------------------------------------------------------------------------
@@ -272,11 +288,12 @@ def test_the_agent_of_the_settings_has_the_prices(tmp_path, user):
     assert arguments["prices"]["mine"].tiers == dollars(1, 2)
 
 
-def test_what_an_agent_of_code_says_beats_the_files(tmp_path):
+def test_what_an_agent_of_code_says_beats_the_files(tmp_path, user):
     own = {"m": Prices.of(input=9, output=9)}
     base = Agent(model=ScriptedModel([], name="m"), prices=own)
     files = {"m": Prices.of(input=1, output=1), "n": Prices.of(input=2, output=2)}
-    assert built(tmp_path, files, base)._prices_of_both() == {**files, **own}
+    user('journal = "off"')
+    assert built(tmp_path, files, base).arguments()["prices"] == {**files, **own}
 
 
 def record(directory, prices):
@@ -309,12 +326,26 @@ def test_a_record_whose_prices_make_no_sense_is_an_error(tmp_path, odd):
         recorded({**record(tmp_path, {}), "prices": odd}, ENGLISH)
 
 
+def test_a_run_that_is_resumed_has_the_prices_that_it_began_with(tmp_path, user):
+    user('model = "mine"\nbase_url = "http://127.0.0.1:1"\njournal = "off"\n' + priced("mine", 1, 2))
+    flags, tell = Flags({}, root=str(tmp_path)), (lambda _: None)
+    agent = make_agent(flags, ENGLISH, tell, lambda _: None)
+    kept = json.loads(json.dumps(agent.settings))
+    user(priced("mine", 5, 6) + priced("new", 7, 8))
+    began = Started(at=0, run_id="r", model="mine", max_tokens=10, max_tokens_ceiling=20, settings=kept)
+    again = agent_of_record(began, Flags({}), ENGLISH, tell, lambda _: None)
+    assert {name: one.tiers for name, one in again.prices.items()} == {
+        "mine": dollars(1, 2),
+        "new": dollars(7, 8),
+    }
+
+
 # --- the command line -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def folders(tmp_path):
-    made = Folders(tmp_path / "folders") if (tmp_path / "folders").mkdir() is None else None
+    made = Folders(tmp_path / "folders")
     made.user_file.write_text(priced("mine", "3.00", 15))
     made.project_file.write_text(priced("theirs", "0.5", 2) + priced(KNOWN, "0.01", "0.01"))
     return made

@@ -109,7 +109,8 @@ def checked(table: Mapping[str, object], file: str, say: Say) -> dict[str, Any]:
     try:
         return shape().model_validate(dict(table)).model_dump(exclude_unset=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        found = error.errors(include_url=False, include_context=False)
+        first = min(found, key=lambda one: one["type"] == "missing")  # a slip in a name before its lack
         raise _wrong(first["loc"], first["type"], first["input"], file, say) from None
 
 
