@@ -47,7 +47,7 @@ LENGTH = int(os.environ.get("BRIDA_ENUMERATION_LENGTH", "6"))
 FULL_LENGTH = 6
 """The length from which on every stop is reached."""
 
-MAX_TURNS, MAX_REQUESTS, MAX_ATTEMPTS, MAX_CALLS, MAX_PAUSES, MAX_TOKENS, DEADLINE = 5, 7, 3, 9, 2, 4_000, 70
+MAX_TURNS, MAX_REQUESTS, MAX_ATTEMPTS, MAX_CALLS, MAX_PAUSES, MAX_TOKENS, DEADLINE = 5, 7, 3, 9, 2, 3_000, 70
 LIMITS = Limits(
     max_turns=MAX_TURNS,
     max_requests=MAX_REQUESTS,

@@ -10,10 +10,10 @@ from support.loop import FakeTool, Simulation, says
 
 LENGTH = 4
 LIMITS = Limits(
-    max_turns=2, max_requests=4, max_attempts=2, max_pauses=1, max_tokens_total=100, closing_reply=40
+    max_turns=2, max_requests=4, max_attempts=2, max_pauses=1, max_tokens_total=8_000, closing_reply=40
 )
 TOOLS = (FakeTool("read"), FakeTool(ANSWER_TOOL, required=("n",)))
-MUCH = {"input_tokens": 20, "output_tokens": 20}
+MUCH = {"input_tokens": 1_500, "output_tokens": 20}
 REPLIES = {
     "call": lambda n: says("look", (f"c{n}", "read", {"n": n}), usage=MUCH),
     "answer": lambda n: says((f"c{n}", ANSWER_TOOL, {"n": n}), (f"d{n}", "read", {"n": n})),
