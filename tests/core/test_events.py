@@ -4,6 +4,7 @@ import dataclasses
 import json
 import types
 import typing
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from brida.core.codec import decode_event, encode_event, to_json
 from brida.core.encoding import Block
 from brida.core.events import KINDS, VERSION, Fault, Received, Reply, Said
+from brida.core.prices import Meter, Prices
 from brida.core.stops import STOP_CLASSES, Stop
 from support.loop import FakeTool, says, started
 from support.strategies import json_objects, texts
@@ -24,6 +26,7 @@ SIMPLE = {
     bool: st.booleans(),
     Block: json_objects,
     typing.Mapping[str, object]: json_objects,
+    Decimal: st.decimals(-(10**9), 10**9, places=12),
 }
 
 
@@ -31,6 +34,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Any value that a field with this type may hold."""
     if hint is Stop:
         return st.builds(Stop, st.sampled_from(list(STOP_CLASSES)), json_objects)
+    if hint is Prices:
+        meters = st.builds(Meter, *[st.decimals(0, 99, places=6)] * 5)
+        return st.builds(Prices, st.tuples(meters), st.text(max_size=5), st.text(max_size=5))
     if dataclasses.is_dataclass(hint):
         fields = {name: values_of(of) for name, of in typing.get_type_hints(hint).items()}
         return st.builds(hint, **fields)  # type: ignore[arg-type]

@@ -40,7 +40,6 @@ class Meter:
             + self.web_search * usage.web_searches
         )
 
-
     def dearest(self, cached: bool, for_an_hour: bool) -> Number:
         """The highest price that a token of the input may have; ``cached``: where the cache may be used."""
         if not cached:

@@ -19,8 +19,13 @@ ENDINGS: Final[Mapping[str, str]] = {
     "max_requests": N_("request limit: {used} of {limit} model requests used; --max-requests raises it"),
     "max_calls": N_("call limit: {used} of {limit} calls used, {asked} more asked for; max_calls raises it"),
     "max_pauses": N_("pause limit: the model paused {used} times, {limit} allowed; max_pauses raises it"),
-    "token_budget": N_("token budget: {used} of {limit} tokens used; --max-tokens-total raises it"),
-    "cost_budget": N_("cost budget: {used} of {limit} US dollars used"),
+    "token_budget": N_(
+        "token budget: {used} of {limit} tokens used, and the next request may take {needed}; "
+        "--max-tokens-total raises it"
+    ),
+    "cost_budget": N_(
+        "cost budget: ${used} of ${limit} used, and the next request may cost ${needed}; --max-cost raises it"
+    ),
     "deadline": N_("deadline: {used} s worked, {limit} s allowed; --deadline raises it"),
     "no_progress": N_("no progress, the model walks in place: {calls}"),
     "stopped": N_("stopped: {reason}"),
@@ -44,8 +49,14 @@ ENDINGS: Final[Mapping[str, str]] = {
 }
 """What a person reads of each kind of stop. A fact that the stop lacks is shown as ``?``."""
 
+SHARED: Final = N_(
+    "budget {budget}: ${used} of ${limit} used, and the next request may cost ${needed}; "
+    "brida budget change {budget} raises it"
+)
+OF_PARENT: Final = N_("what the run that started this one has left is too little for another request")
+
 _FACTS: Final = (
-    *("limit", "used", "asked", "stop_sequence", "reason"),
+    *("limit", "used", "needed", "asked", "budget", "stop_sequence", "reason"),
     *("message", "fault", "attempts", "stop_reason", "error"),
 )
 
@@ -58,7 +69,20 @@ def explain(say: Say, kind: str, detail: Mapping[str, Any]) -> str:
     why = ": ".join(str(part) for part in parts if part)
     if kind == "malformed_reply" and "error" in detail:
         return say("the model did not give the answer that was asked for: {error}", **facts)
-    words = say(ENDINGS.get(kind, kind), **facts, calls=calls, why=why or say("no reason given"))
+    if kind == "cost_budget":
+        facts |= {name: money(facts[name]) for name in ("limit", "used", "needed")}
+    ending = ENDINGS.get(kind, kind)
+    if kind in ("token_budget", "cost_budget"):
+        ending = SHARED if "budget" in detail else OF_PARENT if detail.get("of") == "parent" else ending
+    words = say(ending, **facts, calls=calls, why=why or say("no reason given"))
     if held_back := detail.get("held_back"):
         return say("{ending} ({count} held back for the closing reply)", ending=words, count=held_back)
     return words
+
+
+def money(amount: object) -> str:
+    """US dollars with no more digits than say something; what is no number stays as it is."""
+    if not isinstance(amount, int | float):
+        return str(amount)
+    whole, _, digits = f"{amount:.6f}".partition(".")
+    return f"{whole}.{digits.rstrip('0'):0<2}"
