@@ -199,6 +199,14 @@ def test_a_price_that_is_known_later_prices_what_was_spent():
     assert run.state.cost == Decimal("0.08")
 
 
+def test_a_price_that_was_known_stays_as_it_was():
+    run = dear()
+    run.run([says("done", usage=FULL)])
+    run.learn(Resumed(0, prices=SONNET))
+    assert run.state.cost == Decimal("0.04")
+    assert run.state.ledger.prices == DEAR
+
+
 def test_a_free_model_that_counts_nothing_is_bounded_by_its_bytes():
     run = Simulation((READ,), Limits(max_tokens_total=6_000), start={"prices": NOTHING})
     assert run.run([says((f"c{n}", "read", {"p": n}), usage=None) for n in range(3)] + [says("x")]).kind == (
@@ -651,3 +659,8 @@ def test_what_a_server_counts_above_the_bound_is_in_the_sums_and_nothing_more_is
 def test_the_valve_is_asked_at_the_turn_gate_too():
     run = in_a_call(dear(max_cost="0.10"))
     assert Ceilings(Limits(max_cost="0.01", max_tokens_total=None))(run.state).kind == "cost_budget"
+
+
+def test_other_blocks_have_the_bound_of_their_bytes():
+    odd = {"type": "brand_new", "source": {"type": "text", "data": "x" * 50}}
+    assert History([{"role": "user", "content": [odd]}]).weight in range(50, 200)

@@ -210,7 +210,9 @@ class Walk:
         if said.usage is not None:
             self.tokens += TOKENS[self.kind]
         else:  # one for each byte: the head of the body, the messages without the list's brackets, the reply
-            counted = len(self.state.head.encoded) + len(self.sent) - 2 + len(encode(said.content))
+            bytes_sent = len(self.state.head.encoded) + len(self.sent) - 2
+            counted = min(bytes_sent, self.reserved - self.sent_max_tokens)
+            counted += min(len(encode(said.content)), self.sent_max_tokens)
             self.tokens += counted
             self.held += max(0, self.reserved - counted)
             self.complete = False

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from brida.core.codec import decode_event, encode_event, to_json
 from brida.core.encoding import Block
-from brida.core.events import KINDS, VERSION, Fault, Received, Reply, Said
+from brida.core.events import KINDS, VERSION, Fault, Received, Reply, Said, Started
 from brida.core.prices import Meter, Prices
 from brida.core.stops import STOP_CLASSES, Stop
 from support.loop import FakeTool, says, started
@@ -149,3 +149,10 @@ def test_a_line_that_is_no_json_is_refused():
 def test_a_fault_cannot_ask_for_a_wait_that_is_no_wait(seconds):
     with pytest.raises(ValueError, match="retry_after"):
         Fault("overloaded", "busy", again=True, retry_after=seconds)
+
+
+def test_a_number_that_is_none_is_refused():
+    line = encode_event(Started(0.0, "r", "m", 1, 1, prices=Prices((Meter(1, 2, 3, 4, Decimal("0.5")),))))
+    assert decode_event(line).prices.tiers[0].cache_write_1h == Decimal("0.5")
+    with pytest.raises(ValueError, match="expected a decimal number, got 'half'"):
+        decode_event(line.replace(b'"0.5"', b'"half"'))

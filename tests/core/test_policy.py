@@ -127,3 +127,22 @@ def test_a_rule_that_only_tightens_does_not_open_what_the_default_denies():
     assert Policy([tightening, Rule("write", "allow")], default="deny").decide("write")[0] == "ask"
     assert Policy([Rule("*", "ask")], default="deny").decide("write")[0] == "ask"
     assert Policy([Rule("w*", "deny", only_tightens=True)], default="deny").denies("write") is not None
+
+
+@pytest.mark.parametrize("own", ["allow", "ask", "deny"])
+@pytest.mark.parametrize("above", ["allow", "ask", "deny"])
+def test_a_policy_within_another_is_the_stricter_of_both(own, above):
+    tiers = ("deny", "ask", "allow")
+    inner = Policy({"write": own}).within(Policy({"write": above}))
+    tier, rule = inner.decide("write")
+    assert tier == min(own, above, key=tiers.index)
+    assert rule.startswith(f"{tier} write")
+    assert inner.__add__([]).decide("write")[0] == tier
+    assert inner.denies("write") is None or tier == "deny"
+
+
+def test_a_policy_within_itself_is_itself_and_three_deep_the_strictest_counts():
+    same = Policy({"a": "allow"})
+    assert same.within(Policy({"a": "allow"})) == same
+    deep = Policy({"a": "allow"}).within(Policy({"a": "ask"})).within(Policy({"a": "deny"}))
+    assert deep.decide("a")[0] == "deny"

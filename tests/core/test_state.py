@@ -183,7 +183,7 @@ def test_a_reply_without_usage_counts_the_bytes_that_went_and_came():
 
 
 def test_counters_without_output_count_the_bytes_of_the_reply():
-    run = Simulation()
+    run = Simulation(start={"max_tokens": 4_000, "max_tokens_ceiling": 4_000})
     run.run([says("x" * 1_000, usage={"input_tokens": 3})])
     assert run.state.usage.input_tokens == 3
     assert run.state.usage.output_tokens > 1_000

@@ -17,7 +17,9 @@ counters = st.fixed_dictionaries(
 
 def read(raw):
     """The usage of a reply of 100 bytes to a request of 1,000."""
-    return read_usage(raw, request_bytes=1_000, reply=({"type": "text", "text": "é" * 36 + "x"},))
+    return read_usage(
+        raw, most_input=1_000, most_output=4_000, reply=({"type": "text", "text": "é" * 36 + "x"},)
+    )
 
 
 def test_the_servers_counters_are_taken_as_they_are():
@@ -95,3 +97,51 @@ def test_a_meter_prices_each_counter():
     usage = Usage(1, 2, 7, 4, cache_creation_1h_input_tokens=2, web_searches=6)
     assert Meter(1, 10, 100, 1_000, 10_000, 100_000)(usage) == 625_421
     assert TOKENS.cost(Usage(1, 2, 3, 4)) == 10
+
+
+def test_a_reply_without_a_count_has_no_more_than_was_asked_for():
+    words = ({"type": "text", "text": "x" * 900},)
+    assert read_usage(None, most_input=10, most_output=50, reply=words) == Usage(10, 50, complete=False)
+
+
+def test_what_is_a_part_of_another_counter_is_kept_apart():
+    raw = {
+        "input_tokens": 5,
+        "output_tokens": 100,
+        "cache_creation_input_tokens": 60,
+        "cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 20},
+        "output_tokens_details": {"thinking_tokens": 70},
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 3, "odd": "x"},
+    }
+    usage = read(raw)
+    assert (usage.cache_creation_1h_input_tokens, usage.thinking_tokens) == (20, 70)
+    assert (usage.web_searches, usage.other_server_tools, usage.total) == (2, 3, 165)
+
+
+def test_a_part_is_never_more_than_the_whole():
+    raw = {"input_tokens": 5, "output_tokens": 1, "output_tokens_details": {"thinking_tokens": 70}}
+    usage = read({**raw, "cache_creation": {"ephemeral_1h_input_tokens": 9}})
+    assert (usage.thinking_tokens, usage.cache_creation_1h_input_tokens) == (1, 0)
+
+
+@pytest.mark.parametrize("odd", [7, "x", [], {"a": 1}, True])
+def test_odd_tables_of_counters_say_nothing(odd):
+    tables = dict.fromkeys(("iterations", "cache_creation", "server_tool_use", "output_tokens_details"), odd)
+    assert read({"input_tokens": 1, "output_tokens": 2, **tables}).total == 3
+
+
+def test_a_compaction_is_in_the_iterations_alone():
+    iterations = [
+        {"type": "compaction", "input_tokens": 900, "output_tokens": 80},
+        {"type": "message", "input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3},
+        "odd",
+    ]
+    usage = read({"input_tokens": 10, "output_tokens": 5, "iterations": iterations})
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens) == (910, 85, 3)
+    assert usage.compaction_tokens == 980
+    assert read({"input_tokens": 0, "output_tokens": 0, "iterations": iterations}).total == 998
+
+
+def test_iterations_never_make_a_count_smaller():
+    raw = {"input_tokens": 100, "output_tokens": 50, "iterations": [{"type": "message", "input_tokens": 1}]}
+    assert read(raw).total == 150

@@ -34,7 +34,6 @@ from brida.core.events import (
     Waited,
 )
 from brida.core.limits import Limits
-from brida.core.request import Request
 from brida.core.run import Ask, Done, Execute, FindOut, Send, Step, Wait, next_step
 from brida.core.state import State, fold
 from brida.core.stops import Stop
@@ -207,7 +206,7 @@ class Simulation:
                 self.check_request(body)
                 self.bodies.append(body)
                 said = model(body)
-                self.spent += spent_by(said, step.request)
+                self.spent += spent_by(said, step)
                 self.learn(Lost(0, said) if isinstance(said, Fault) else Received(0, said))
             case Wait():
                 self.waits.append(step.seconds)
@@ -307,12 +306,14 @@ class Simulation:
         ]
 
 
-def spent_by(said: Reply | Fault, request: Request) -> Usage:
+def spent_by(said: Reply | Fault, step: Send) -> Usage:
     """What one attempt adds to the usage; where the server says nothing, a token for each byte."""
     if isinstance(said, Fault):
         return read_partial_usage(said.usage, billed=said.billed)
+    request, (sent,) = step.request, step.events
     size = len(request.head.encoded) + len(request.messages[1:-1])
-    return read_usage(said.usage, request_bytes=size, reply=said.content)
+    most = min(size, sent.reserve.input_tokens)
+    return read_usage(said.usage, most_input=most, most_output=request.max_tokens, reply=said.content)
 
 
 def says(*blocks, stop: str = "", usage: Mapping | None = USAGE, **more) -> Reply:

@@ -80,7 +80,7 @@ class State(CallsOfTheTurn):
         self.at = started.at
         self.max_tokens = started.max_tokens
         self.sent_max_tokens = 0
-        self.request_bytes = 0
+        self.most_input = 0
         self.ledger = Ledger.of(started.prices)
         self.left: tuple[Left, ...] = ()
         self.stop: Stop | None = None
@@ -208,7 +208,9 @@ class State(CallsOfTheTurn):
             self.ledger = self.ledger.reserve(OWN, event.reserve.tokens, event.reserve.cost)
         self.history.seal()
         head = Head.of(self.started, closing=True) if self.closing else self.head
-        self.request_bytes = self.history.size + len(head.encoded)
+        self.most_input = self.history.size + len(head.encoded)
+        if event.reserve is not None:
+            self.most_input = min(self.most_input, event.reserve.input_tokens)
 
     def settled_by(self, event: Event) -> Ledger:
         """The ledger after ``event``, where that says what became of the attempt under way; else as it is."""
@@ -222,7 +224,9 @@ class State(CallsOfTheTurn):
         if isinstance(event, Lost):
             return read_partial_usage(event.fault.usage, billed=event.fault.billed)
         reply = event.reply
-        return read_usage(reply.usage, request_bytes=self.request_bytes, reply=reply.content)
+        return read_usage(
+            reply.usage, most_input=self.most_input, most_output=self.sent_max_tokens, reply=reply.content
+        )
 
     def _received(self, event: Received) -> None:
         reply = event.reply

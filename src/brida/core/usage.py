@@ -77,25 +77,27 @@ def _counter(raw: Mapping[str, object], name: str) -> int | None:
     return None
 
 
-def read_usage(raw: Mapping[str, object] | None, *, request_bytes: int, reply: Sequence[Block]) -> Usage:
+def read_usage(
+    raw: Mapping[str, object] | None, *, most_input: int, most_output: int, reply: Sequence[Block]
+) -> Usage:
     """The usage of one whole reply, as the server counted it.
 
-    A counter that is missing, negative or no integer is replaced by an upper bound, one token for each
-    byte of the request or the reply, and the usage is marked incomplete. A reply without any usage is
-    the same case for both. Where the server lists ``iterations``, what they come to counts: a compaction is
-    in no other number (messages API, usage).
+    A counter that is missing, negative or no integer is replaced by an upper bound, ``most_input`` or one
+    token for each byte of the reply, up to ``most_output``, and the usage is marked incomplete. A reply
+    without any usage is the same case for both. Where the server lists ``iterations``, what they come to
+    counts: a compaction is in no other number (messages API, usage).
     """
     raw = raw or {}
     tokens_in, tokens_out = _counter(raw, "input_tokens"), _counter(raw, "output_tokens")
     written = _counter(raw, "cache_creation_input_tokens")
     read = _counter(raw, "cache_read_input_tokens")
     if tokens_in is None or written is None or read is None:
-        tokens_in, written, read, complete = request_bytes, 0, 0, False
+        tokens_in, written, read, complete = most_input, 0, 0, False
     else:
         complete = tokens_out is not None
-    counted = Usage(
-        tokens_in, len(encode(reply)) if tokens_out is None else tokens_out, written, read, complete
-    )
+    if tokens_out is None:
+        tokens_out = min(len(encode(reply)), most_output)
+    counted = Usage(tokens_in, tokens_out, written, read, complete)
     return _with_parts(_with_iterations(counted, raw), raw)
 
 
