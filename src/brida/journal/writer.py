@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from brida.core.events import Event
 from brida.core.state import State
@@ -15,6 +16,10 @@ from brida.journal.faults import FAULTS, told
 from brida.journal.lease import Lease, enter, present
 from brida.journal.overview import learn
 from brida.journal.rows import row_of
+
+
+PATIENCE: Final = 60
+"""Seconds that a run under a shared budget waits for others that write to the journal."""
 
 
 class SqliteWriter:
@@ -36,7 +41,7 @@ class SqliteWriter:
     ) -> None:
         self._connection, self._lease, self._path, self._say = connection, lease, path, say
         self._is_new, self._full = is_new, full
-        self._released = False
+        self._released = self._patient = False
         self._synchronous = ""
         last = connection.execute(
             "SELECT seq, checksum FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (self.run_id,)
@@ -66,6 +71,8 @@ class SqliteWriter:
         if self._released:
             raise JournalError(self._say("the run was given up: nothing more can be recorded"))
         seq, checksum = self._seq, self._checksum
+        if charge is not None and not self._patient:
+            self._be_patient()
         durable = charge is not None or any(type(event).__name__ in DURABLE for event in events)
         with self._transaction(durable=durable):
             epoch = present(self._connection, self.run_id)[0]
@@ -85,6 +92,14 @@ class SqliteWriter:
         if not is_ours:
             raise self._lost(removed=not epoch)
         self._seq, self._checksum, self._is_new = seq, checksum, False
+
+    def _be_patient(self) -> None:
+        """Waits longer for the others from now on: all of a budget write at every request, and SQLite lets
+        who waits go first by chance alone.
+        """
+        with self._told():
+            self._connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1_000}")
+        self._patient = True
 
     def _lost(self, *, removed: bool) -> LeaseLost:
         if removed:
