@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from bench.contenders import ALONE, AT_ONCE, BRIDA, Runner
 from bench.keeping import keeping
+from bench.spending import spending
 
 Key: TypeAlias = tuple[str, str, int]
 """What was measured, of whom, and at which size."""
@@ -46,7 +47,8 @@ class Plan:
     """How much is measured: the sizes, and in how many rounds.
 
     ``turns`` and ``memory``: the turns of a run, from short to long. ``starts``: rounds of ``STARTS``.
-    ``kept_turns``: those of the run in a journal; ``appends``: how often one is timed.
+    ``kept_turns``: those of the run in a journal; ``appends``: how often one is timed. ``spent_turns``: those
+    of the run whose tokens are counted.
     """
 
     turns: tuple[int, int, int]
@@ -58,6 +60,7 @@ class Plan:
     starts: int
     kept_turns: int
     appends: int
+    spent_turns: int = 30
 
 
 FULL: Final = Plan(
@@ -92,6 +95,7 @@ SMOKE: Final = Plan(
     starts=1,
     kept_turns=3,
     appends=3,
+    spent_turns=2,
 )
 
 
@@ -110,6 +114,10 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Figures:
         tell("the journal")
         kept = processes.apply(keeping, (plan.kept_turns, plan.appends))
         taken |= {("kept", name, 0): [value] for name, value in kept.items()}
+        tell("what a run spends")
+        spent = processes.apply(spending, (plan.spent_turns, plan.appends))
+        for name, (first, second) in spent.items():
+            taken |= {("spent", name, 0): [first], ("spent", name, 1): [second]}
     return {key: statistics.median(values) for key, values in taken.items()}
 
 

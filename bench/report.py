@@ -7,6 +7,7 @@ from typing import Final
 from bench.contenders import ALONE, AT_ONCE, BRIDA
 from bench.keeping import RESUME, ROWS, SIZE_RATIO
 from bench.measure import STARTS, Figures, Plan
+from bench.spending import CACHED, PLAIN, RESERVATION, WHO
 
 WIDE: Final = 46
 FORMS: Final = ("whole replies", "streaming")
@@ -43,6 +44,14 @@ def table(plan: Plan, figures: Figures) -> Iterator[str]:
     for name, unit in ROWS.items():
         yield _row(f"{name}, {unit}", f"{figures['kept', name, 0]:.2f}")
     yield ""
+    yield _head(f"what a run of {plan.spent_turns} turns spends", "tokens", "US dollars")
+    for name in WHO:
+        tokens, cost = figures["spent", name, 0], figures["spent", name, 1]
+        yield _row(name, f"{tokens:,.0f}", f"{cost:.4f}")
+    yield ""
+    yield _head("the ceilings of tokens and money", "median")
+    yield _row(f"{RESERVATION}, µs", f"{figures['spent', RESERVATION, 0]:.1f}")
+    yield ""
     yield _head("start to end, milliseconds", "one process")
     for name in STARTS:
         yield _row(name, f"{figures['start', name, 0]:.0f}")
@@ -69,6 +78,8 @@ def bounds(plan: Plan, figures: Figures) -> Iterator[Bound]:
         yield Bound(f"{form}: CPU of {runs} runs at once / the cheaper plain loop's", mine / cheapest, 1)
     yield Bound("journal: the file / what was said", figures["kept", SIZE_RATIO, 0], 2.5)
     yield Bound("journal: seconds until a long run can go on", figures["kept", RESUME, 0] / 1000, 1)
+    saved = figures["spent", CACHED, 1] / figures["spent", PLAIN, 1]
+    yield Bound(f"money of {plan.spent_turns} turns with the cache / the plain loop's", saved, 1 / 2)
     yield Bound("memory a turn, longer runs / shorter runs", _growth(plan, figures), 1.25)
     for name in ("import brida", "brida --help"):
         ratio = figures["start", name, 0] / figures["start", "import anthropic", 0]

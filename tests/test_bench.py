@@ -26,6 +26,7 @@ KEPT = [
     "the file, a turn of 10,000 characters, KiB",
     "resume of a long run, ms",
 ]
+SPENT = ["brida, prompt cache", "brida, no cache", "plain loop"]
 STARTS = ["import brida", "brida --help", "import anthropic"]
 
 
@@ -64,6 +65,8 @@ def rows(printed: list[str], heading: str) -> dict[str, list[float]]:
         ("the same; runs of 2 turns at once", AT_ONCE, 1),
         ("peak memory, KiB; one run of", ["brida, streaming"], 3),
         ("the journal; a run of 3 turns", KEPT, 1),
+        ("what a run of 2 turns spends", SPENT, 2),
+        ("the ceilings of tokens and money", ["the reservation of a request, µs"], 1),
         ("start to end, milliseconds", STARTS, 1),
     ],
 )
@@ -77,8 +80,8 @@ def test_every_row_has_its_figures(printed, heading, names, columns):
 
 def test_every_bound_has_a_verdict_and_a_ratio(printed):
     verdicts = [line for line in printed if re.match(r"(PASS|FAIL)  .*\d\.\d{3}  at most \d", line)]
-    assert len(verdicts) == 13
-    assert len({line[6:60] for line in verdicts}) == 13
+    assert len(verdicts) == 14
+    assert len({line[6:60] for line in verdicts}) == 14
 
 
 def test_the_last_line_says_where_it_was_measured(printed):

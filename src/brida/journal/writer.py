@@ -17,7 +17,6 @@ from brida.journal.lease import Lease, enter, present
 from brida.journal.overview import learn
 from brida.journal.rows import row_of
 
-
 PATIENCE: Final = 60
 """Seconds that a run under a shared budget waits for others that write to the journal."""
 
