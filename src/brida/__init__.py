@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from brida.core.limits import Limits as Limits
     from brida.core.policy import Policy as Policy
     from brida.core.policy import Rule as Rule
+    from brida.core.prices import Prices as Prices
     from brida.core.state import State as State
     from brida.core.stops import Stop as Stop
     from brida.core.usage import Usage as Usage
+    from brida.delegating import delegate_tool as delegate_tool
     from brida.errors import BridaError as BridaError
     from brida.errors import ConfigurationError as ConfigurationError
     from brida.errors import JournalError as JournalError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from brida.models.anthropic import AnthropicModel as AnthropicModel
     from brida.models.base import Delta as Delta
     from brida.models.base import Model as Model
+    from brida.models.base import Waiting as Waiting
     from brida.models.embedded import EmbeddedModel as EmbeddedModel
     from brida.models.scripted import ScriptedModel as ScriptedModel
     from brida.models.scripted import reply as reply
@@ -61,6 +64,7 @@ _HOMES = {
     "Outcome": "brida.runtime.outcome",
     "PastCall": "brida.tools.reconcile",
     "Policy": "brida.core.policy",
+    "Prices": "brida.core.prices",
     "Question": "brida.core.events",
     "Reply": "brida.core.events",
     "ResumeRefused": "brida.errors",
@@ -72,8 +76,10 @@ _HOMES = {
     "Tool": "brida.tools",
     "ToolError": "brida.tools",
     "Usage": "brida.core.usage",
+    "Waiting": "brida.models.base",
     "WhatHappened": "brida.approval.answers",
     "current_call": "brida.tools",
+    "delegate_tool": "brida.delegating",
     "reply": "brida.models.scripted",
     "run_process": "brida.tools",
     "tool": "brida.tools",
