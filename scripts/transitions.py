@@ -26,13 +26,14 @@ from brida.core.events import (
     Started,
     Waited,
 )
+from brida.core.limits import Limits
 from brida.core.policy import Policy
 from brida.core.run import Done, Execute, Send, Step, Wait, next_step
 from brida.core.state import State
 from brida.core.stops import STOP_CLASSES, Stop
 from brida.core.transitions import ANY, TABLE, UNKNOWN, Action, Row
 from brida.core.turn import Phase
-from brida.core.valves import GATE_NAMES, GateName, Gates, Limits, Valve
+from brida.core.valves import GATE_NAMES, GateName, Gates, Valve
 from brida.models.scripted import reply, tool_use
 from brida.tools.declare import tool
 

@@ -177,7 +177,9 @@ def test_the_readmes_example_runs(monkeypatch, capsys, said):
     with Server([asks(call("t", "send_invoice", arguments)), says("Done.")], require_key=False) as server:
         outcome: Outcome = example(monkeypatch, server, said)["outcome"]
         heard = server.bodies[1]["messages"][2]["content"][0]
-    assert capsys.readouterr().out == f"Done. completed {outcome.usage.total}\n"
+    assert capsys.readouterr().out == f"Done. completed {outcome.usage.total} {outcome.cost}\n"
+    assert outcome.cost is not None
+    assert outcome.cost > 0
     assert outcome.usage.total == 240
     assert heard.get("is_error", False) is (said == "n")
     assert ("sent 120.0 to Acme" in heard["content"]) is (said == "y")
