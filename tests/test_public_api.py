@@ -230,7 +230,8 @@ def test_the_readmes_limits_are_the_defaults(tmp_path):
 
 
 def test_every_flag_of_the_readme_is_a_flag(tmp_path):
-    words = run_brida("run", "--help", cwd=tmp_path, env={"COLUMNS": "200"}).out
+    commands, wide = (("run",), ("usage",), ("budget", "create")), {"COLUMNS": "200"}
+    words = "".join(run_brida(*one, "--help", cwd=tmp_path, env=wide).out for one in commands)
     for flag in set(re.findall(r"`?(--[a-z][a-z-]+)", README)):
         assert re.search(rf"{flag}\b", words), flag
 

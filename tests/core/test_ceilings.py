@@ -1,3 +1,4 @@
+# mypy: disable-error-code="union-attr,attr-defined,operator,method-assign,arg-type,type-var,index,assignment,misc,possibly-undefined,redundant-expr"
 """Limits of tokens and money are ceilings: the worst case of a request is reserved before it leaves."""
 
 import itertools

@@ -1,4 +1,4 @@
-# mypy: disable-error-code="attr-defined,method-assign"
+# mypy: disable-error-code="attr-defined,method-assign,misc"
 """The closing reply: what was found, said once, when the turns or the tokens are used up."""
 
 import pytest

@@ -153,6 +153,9 @@ def test_a_fault_cannot_ask_for_a_wait_that_is_no_wait(seconds):
 
 def test_a_number_that_is_none_is_refused():
     line = encode_event(Started(0.0, "r", "m", 1, 1, prices=Prices((Meter(1, 2, 3, 4, Decimal("0.5")),))))
-    assert decode_event(line).prices.tiers[0].cache_write_1h == Decimal("0.5")
+    event = decode_event(line)
+    assert isinstance(event, Started)
+    assert event.prices is not None
+    assert event.prices.tiers[0].cache_write_1h == Decimal("0.5")
     with pytest.raises(ValueError, match="expected a decimal number, got 'half'"):
         decode_event(line.replace(b'"0.5"', b'"half"'))

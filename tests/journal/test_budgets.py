@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -180,17 +181,16 @@ def test_a_period_is_of_the_calendar_of_utc(per, at, name, ends):
 
 
 def test_a_new_period_begins_with_nothing_spent(journal, monkeypatch):
-    from brida.journal import budgets
 
     journal.create_budget("team", Decimal(1), "day")
     writer = begun(journal)
     reserve(writer, "0.9")
-    now = budgets.time.time()
-    monkeypatch.setattr(budgets.time, "time", lambda: now + 86_400)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 86_400)
     assert left(journal) == (0, 0, 1)
     settle(writer, "0.3")
     assert left(journal) == (0, 0, 1)
-    monkeypatch.setattr(budgets.time, "time", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: now)
     assert left(journal)[0] == Decimal("0.3")
 
 
@@ -241,7 +241,8 @@ def test_whatever_is_reserved_settled_or_lost_the_limit_holds(tmp_path_factory, 
     journal = SqliteJournal(tmp_path_factory.mktemp("budget") / "journal.db")
     journal.create_budget("team", Decimal(1_000) * UNIT, "total")
     writers = {number: begun(journal, f"run-{number}") for number in range(3)}
-    open_, sums = {}, 0
+    open_: dict[int, int] = {}
+    sums = 0
     for number, amount, share in moves:
         dies = number in open_ and share < 0.2  # and another process says that all may be spent
         if dies:

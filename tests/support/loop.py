@@ -8,7 +8,7 @@ checked on the way; a test that uses a :class:`Simulation` need not ask for it.
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from brida.core.codec import decode_event, encode_event
 from brida.core.decisions import Env
@@ -28,6 +28,7 @@ from brida.core.events import (
     Reply,
     Resumed,
     Said,
+    Sent,
     Started,
     Stopped,
     StopRequested,
@@ -310,9 +311,9 @@ def spent_by(said: Reply | Fault, step: Send) -> Usage:
     """What one attempt adds to the usage; where the server says nothing, a token for each byte."""
     if isinstance(said, Fault):
         return read_partial_usage(said.usage, billed=said.billed)
-    request, (sent,) = step.request, step.events
+    request, sent = step.request, cast("Sent", step.events[0])
     size = len(request.head.encoded) + len(request.messages[1:-1])
-    most = min(size, sent.reserve.input_tokens)
+    most = size if sent.reserve is None else min(size, sent.reserve.input_tokens)
     return read_usage(said.usage, most_input=most, most_output=request.max_tokens, reply=said.content)
 
 
