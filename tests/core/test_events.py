@@ -13,9 +13,26 @@ from hypothesis import strategies as st
 
 from brida.core.codec import decode_event, encode_event, to_json
 from brida.core.encoding import Block
-from brida.core.events import KINDS, VERSION, Fault, Received, Reply, Said, Started
+from brida.core.events import (
+    KINDS,
+    VERSION,
+    BudgetsRead,
+    CallWaits,
+    ChildSent,
+    ChildSettled,
+    Fault,
+    Received,
+    Reply,
+    Resumed,
+    Said,
+    Sent,
+    Started,
+    TokensCounted,
+)
+from brida.core.ledger import Left, Reserve
 from brida.core.prices import Meter, Prices
 from brida.core.stops import STOP_CLASSES, Stop
+from brida.core.usage import Usage
 from support.loop import FakeTool, says, started
 from support.strategies import json_objects, texts
 
@@ -149,6 +166,43 @@ def test_a_line_that_is_no_json_is_refused():
 def test_a_fault_cannot_ask_for_a_wait_that_is_no_wait(seconds):
     with pytest.raises(ValueError, match="retry_after"):
         Fault("overloaded", "busy", again=True, retry_after=seconds)
+
+
+def test_a_record_of_version_1_is_still_read():
+    line = b'{"kind":"Sent","version":1,"at":0.0,"attempt":1,"max_tokens":5,"digest":"d"}'
+    assert decode_event(line) == Sent(0.0, 1, 5, "d")
+    begun = {**to_json(Started(0.0, "r", "m", 1, 1)), "version": 1}
+    for name in ("prices", "cache"):
+        del begun[name]
+    assert decode_event(json.dumps(begun)) == Started(0.0, "r", "m", 1, 1)
+
+
+def test_a_record_of_version_3_is_refused():
+    with pytest.raises(ValueError, match="expected a record of version 1 to 2"):
+        decode_event(json.dumps({**GOOD, "version": 3}))
+
+
+MONEY = Decimal("0.054399000001")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Sent(0.0, 1, 5, "d", Reserve(10, 5, MONEY)),
+        TokensCounted(0.0, 7),
+        TokensCounted(0.0, None),
+        BudgetsRead(0.0, (Left("team", cost=MONEY, limit=Decimal(50)), Left("", tokens=4))),
+        ChildSent(0.0, "r", 9, MONEY),
+        ChildSettled(0.0, "r", Usage(1, 2), MONEY, 3, Decimal("0.01")),
+        CallWaits(0.0, "c", "r"),
+        Resumed(0.0, prices=Prices((Meter(*(MONEY,) * 5), Meter(*(Decimal(2),) * 5, above=9)), "x", "y")),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_amounts_of_money_come_back_to_the_last_digit(event):
+    again = decode_event(encode_event(event))
+    assert again == event
+    assert repr(again) == repr(event)
 
 
 def test_a_number_that_is_none_is_refused():

@@ -122,7 +122,7 @@ def test_what_runs_in_this_process_costs_nothing():
     assert NOTHING.are_zero
 
 
-@pytest.mark.parametrize("field", ["input", "output", "cache_write"])
+@pytest.mark.parametrize("field", ["input", "output", "cache_read", "cache_write", "cache_write_1h"])
 def test_one_price_is_enough_to_cost_something(field):
     dollars: dict = {"input": 0, "output": 0, "cache_write": 0, field: "0.01"}
     assert not Prices.of(**dollars).are_zero

@@ -40,7 +40,7 @@ class History:
         self._results_only = False
         self._ends_with_user = False
         self._paused_from: int | None = None
-        self._before_pause: tuple[bool, frozenset[str]] = (False, frozenset())
+        self._before_pause: tuple[bool, frozenset[str], int] = (False, frozenset(), 0)
         self.used_ids: set[str] = set()
         for index, message in enumerate(messages):
             self._take(index, message, last=index == len(messages) - 1)
@@ -65,9 +65,9 @@ class History:
     ) -> None:
         """The assistant message, verbatim but for blank texts, which the API refuses; its calls are open."""
         start = len(self._sealed)
-        self._off += tokens_off(content)
         if self._paused_from is None:
-            self._before_pause = (self._results_only, self._server_tools)
+            self._before_pause = (self._results_only, self._server_tools, self._off)
+        self._off += tokens_off(content)
         self._append(encode({"role": "assistant", "content": [b for b in content if not is_blank_text(b)]}))
         if self._paused_from is None:
             self._server_tools = frozenset()
@@ -102,7 +102,8 @@ class History:
         del self._sealed[self._paused_from :]
         self._hash = hashlib.sha256(self._sealed)
         self._ends_with_user = bool(self._sealed)  # a pause answers a person's part, or another pause
-        self._paused_from, (self._results_only, self._server_tools) = None, self._before_pause
+        self._results_only, self._server_tools, self._off = self._before_pause
+        self._paused_from = None
         self._place((*self._waiting_texts, *self._texts))
 
     # -- what can be asked of it
@@ -137,6 +138,16 @@ class History:
             for part in parts:
                 size += len(part) if part else 0
         return max(FRAME, size)
+
+    @property
+    def weight_sent(self) -> int:
+        """The part of :attr:`weight` that was sent, or has come back: no text that was said meanwhile."""
+        return len(self._sealed) + self._off
+
+    @property
+    def weight_to_send(self) -> int:
+        """The part of :attr:`weight` that the next request holds: no text that waits for a later one."""
+        return self.weight - sum(len(text) for text in self._waiting_texts)
 
     def encoded(self) -> bytes:
         """The JSON list of the messages as the next request carries it, the open message included."""

@@ -119,14 +119,15 @@ class Ledger:
     def _with(self, usage: Usage, tokens: Account, cost: Account | None) -> "Ledger":
         return Ledger(self.prices, usage, tokens, cost, self.prompt, self.weight)
 
-    def settle(self, usage: Usage) -> "Ledger":
-        """With what the run's own request came to.
+    def settle(self, usage: Usage, *, lost: bool = False) -> "Ledger":
+        """With what the run's own request came to; ``lost``: of its reply no more than this is known.
 
-        A model that costs nothing runs in this process and hides no thoughts: its bytes are a bound.
+        A model that costs nothing runs in this process and hides no thoughts: the bytes of a whole reply
+        are a bound.
         """
         cost, complete = self.cost, usage.complete
         if cost is not None and self.prices is not None:
-            complete = complete or self.prices.are_zero
+            complete = complete or (self.prices.are_zero and not lost)
             cost = cost.settle(OWN, self.prices.cost(usage), complete=complete)
         tokens = self.tokens.settle(OWN, TOKENS.cost(usage), complete=complete)
         return self._with(self.usage + usage, tokens, cost)
@@ -150,18 +151,18 @@ class Ledger:
         """With prices that were not known before; what was spent until now is priced by them."""
         if self.prices is not None:
             return self
-        dearest = prices.tiers[-1]
-        cost = Account(dearest(self.usage), self.worst_of_held(prices))
-        return replace(self, prices=prices, cost=cost)
-
-    def worst_of_held(self, prices: Prices) -> Number:
-        """The most that the tokens which are held can have cost."""
-        return max(tier.output for tier in prices.tiers) * self.tokens.held
+        dearest = prices.dearest
+        held = max(dearest.output, dearest.dearest(True, True)) * self.tokens.held
+        return replace(self, prices=prices, cost=Account(dearest(self.usage), held))
 
     def renewed(self) -> "Ledger":
         """With budgets of which nothing has been spent."""
         cost = None if self.cost is None else self.cost.renewed()
         return replace(self, tokens=self.tokens.renewed(), cost=cost)
+
+    def shortened(self, weight: int) -> "Ledger":
+        """Knowing that the history lost its end and weighs ``weight`` now: what follows is new."""
+        return replace(self, weight=min(self.weight, weight))
 
     def counted_prompt(self, tokens: int, weight: int) -> "Ledger":
         """Knowing that the next request has ``tokens`` at most where the history weighs ``weight``."""

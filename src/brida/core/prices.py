@@ -47,6 +47,10 @@ class Meter:
         return max(self.input, self.cache_read, self.cache_write, self.cache_write_1h if for_an_hour else 0)
 
 
+PRICES: Final = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+"""The prices of a meter, by name, in its order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The meters of one model, the one for the smallest input first, and where they are from.
@@ -87,9 +91,14 @@ class Prices:
         return cls((Meter(plain, _dollars("output", output), read, five, hour),), source, date)
 
     @property
+    def dearest(self) -> Meter:
+        """The highest price of each counter, for what was spent by requests of sizes that nobody knows."""
+        return Meter(*(max(getattr(tier, name) for tier in self.tiers) for name in PRICES))
+
+    @property
     def are_zero(self) -> bool:
         """Whether nothing costs anything."""
-        return all(tier.input == tier.output == tier.cache_write == 0 for tier in self.tiers)
+        return not any(getattr(self.dearest, name) for name in PRICES)
 
     def cost(self, usage: Usage) -> Number:
         """What one reply comes to: the size of its input decides the price of all of it."""

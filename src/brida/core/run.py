@@ -146,11 +146,15 @@ def _send(state: State, env: Env) -> Step:
     stop = ask(env.gates.request, state)
     fitting = largest(state, env.limits, state.head, state.max_tokens)
     if (stop is None or stop.kind in BUDGETS) and fitting != state.max_tokens and _can_count(state, env):
-        request = Request(state.head, state.max_tokens, state.history.encoded())
-        return Count(request, seconds_left(state, env.limits))
+        return _count(state, env)
     if stop is not None or isinstance(fitting, Stop):
         return _end(state, env, stop or fitting)  # type: ignore[arg-type]
     return _attempt(state, env, state.attempts + 1, state.head, fitting)
+
+
+def _count(state: State, env: Env) -> Count:
+    request = Request(state.head, state.max_tokens, state.history.encoded())
+    return Count(request, seconds_left(state, env.limits))
 
 
 def _can_count(state: State, env: Env) -> bool:
@@ -167,7 +171,8 @@ def _attempt(state: State, env: Env, number: int, head: Head, max_tokens: int) -
 
 def _try_again(state: State, env: Env, fault: Fault) -> Step:
     if fault.again and (stop := ask(env.gates.request, state)):
-        return _end(state, env, stop)
+        counts = stop.kind in BUDGETS and _can_count(state, env)
+        return _count(state, env) if counts else _end(state, env, stop)
     backoff = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(state.attempts - 1, MOST_DOUBLINGS))
     wait = backoff if fault.retry_after is None else fault.retry_after
     patience = env.limits.wait_rate_limit

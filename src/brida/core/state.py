@@ -217,7 +217,7 @@ class State(CallsOfTheTurn):
         if isinstance(event, Resumed) and self.phase is Phase.IN_FLIGHT and self.stop is None:
             event = Lost(event.at, CRASHED)
         if isinstance(event, Received | Lost):
-            return self.ledger.settle(self._usage_of(event))
+            return self.ledger.settle(self._usage_of(event), lost=isinstance(event, Lost))
         return self.ledger
 
     def _usage_of(self, event: Received | Lost) -> Usage:
@@ -261,7 +261,7 @@ class State(CallsOfTheTurn):
         """The server has counted the prompt; what it said and we keep comes back to it, thoughts included."""
         if usage.complete:
             tokens = usage.input + (usage.output_tokens if kept else 0)
-            self.ledger = self.ledger.counted_prompt(tokens, self.history.weight)
+            self.ledger = self.ledger.counted_prompt(tokens, self.history.weight_sent)
 
     def _dispatch(self, row: Row, reply: Reply) -> tuple[Phase, Stop | None]:
         self.truncated_at = self.sent_max_tokens if row.action is Action.GROW else None
@@ -291,7 +291,7 @@ class State(CallsOfTheTurn):
                 )
 
     def _lost(self, event: Lost) -> None:
-        self.ledger = self.ledger.settle(self._usage_of(event))
+        self.ledger = self.ledger.settle(self._usage_of(event), lost=True)
         self.fault = event.fault
         self.limited += event.fault.kind == RATE_LIMITED
         self.phase = Phase.READY
@@ -307,7 +307,8 @@ class State(CallsOfTheTurn):
         if event.input_tokens is not None:
             tokens = estimate_with_margin(event.input_tokens)
             bound = self.ledger.input_bound(self.history.weight, len(self.head.encoded))
-            self.ledger = self.ledger.counted_prompt(min(tokens, bound), self.history.weight)
+            if tokens < bound:
+                self.ledger = self.ledger.counted_prompt(tokens, self.history.weight_to_send)
 
     def _budgets_read(self, event: BudgetsRead) -> None:
         self.left = event.left
@@ -365,6 +366,7 @@ class State(CallsOfTheTurn):
         if event.afresh:
             self._begin_afresh()
             self.history.leave_out_pause()
+            self.ledger = self.ledger.shortened(self.history.weight_sent)
         if event.new_budget:
             self.ledger = self.ledger.renewed()
 

@@ -1,6 +1,8 @@
 """The hold of one process on one run of a SQLite journal."""
 
+import random
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,13 +14,20 @@ from brida.core.wording import Say
 from brida.errors import JournalError, LeaseLost
 from brida.journal.base import DURABLE, Charge, Message
 from brida.journal.budgets import pay
-from brida.journal.faults import FAULTS, told
+from brida.journal.faults import FAULTS, code_of, told
 from brida.journal.lease import Lease, enter, present
 from brida.journal.overview import learn
 from brida.journal.rows import row_of
+from brida.journal.schema import BUSY_SECONDS
 
-PATIENCE: Final = 60
-"""Seconds that a run under a shared budget waits for others that write to the journal."""
+PATIENCE: Final = 30.0
+"""Seconds that a run waits for others that write to the journal, each for milliseconds."""
+
+SHORTEST: Final = 0.0005
+LONGEST: Final = 0.004
+"""Seconds between two tries. SQLite's own waits grow to a tenth of a second, in which others always come
+first where many runs write at every request.
+"""
 
 
 class SqliteWriter:
@@ -40,7 +49,7 @@ class SqliteWriter:
     ) -> None:
         self._connection, self._lease, self._path, self._say = connection, lease, path, say
         self._is_new, self._full = is_new, full
-        self._released = self._patient = False
+        self._released = False
         self._synchronous = ""
         last = connection.execute(
             "SELECT seq, checksum FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (self.run_id,)
@@ -70,8 +79,6 @@ class SqliteWriter:
         if self._released:
             raise JournalError(self._say("the run was given up: nothing more can be recorded"))
         seq, checksum = self._seq, self._checksum
-        if charge is not None and not self._patient:
-            self._be_patient()
         durable = charge is not None or any(type(event).__name__ in DURABLE for event in events)
         with self._transaction(durable=durable):
             epoch = present(self._connection, self.run_id)[0]
@@ -91,14 +98,6 @@ class SqliteWriter:
         if not is_ours:
             raise self._lost(removed=not epoch)
         self._seq, self._checksum, self._is_new = seq, checksum, False
-
-    def _be_patient(self) -> None:
-        """Waits longer for the others from now on: all of a budget write at every request, and SQLite lets
-        who waits go first by chance alone.
-        """
-        with self._told():
-            self._connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1_000}")
-        self._patient = True
 
     def _lost(self, *, removed: bool) -> LeaseLost:
         if removed:
@@ -162,7 +161,7 @@ class SqliteWriter:
             if wanted != self._synchronous:
                 self._connection.execute(f"PRAGMA synchronous = {wanted}")
                 self._synchronous = wanted
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._enter()
             try:
                 yield
                 self._connection.execute("COMMIT")
@@ -170,6 +169,21 @@ class SqliteWriter:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _enter(self) -> None:
+        """Begins to write, when it is this run's turn."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._connection.execute("PRAGMA busy_timeout = 0")
+                self._connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1_000)}")
+            time.sleep(random.uniform(SHORTEST, LONGEST))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
