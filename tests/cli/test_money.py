@@ -333,3 +333,26 @@ def test_a_rate_limit_that_is_too_long_ends_the_run_as_before(folders):
     with Server([rate_limited(300)], require_key=False) as server:
         ran = folders.run("go", *flags(server, "--json"))
     assert ran.object["stop"]["kind"] == "model_error"
+
+
+def test_a_run_that_waits_for_its_child_says_which_to_answer_and_which_to_resume(folders):
+    def answer(_at, body):
+        first, again = body["messages"][0]["content"][0]["text"], len(body["messages"]) > 1
+        if first == "go":
+            return says("all done") if again else asks(tool_use("toolu_p", "delegate", {"task": "dig"}))
+        call = tool_use("toolu_w", "write_file", {"path": "x.txt", "content": "hi"})
+        return says("dug") if again else asks(call)
+
+    with Server(answer, require_key=False) as server:
+        where = ("--model", "dear", "--base-url", server.base_url, "--lang", "en")
+        ran = folders.run("go", *where, "--tools", "delegate", "--park")
+        assert ran.code == 6
+        parent = next(row.run_id for row in journal_of(folders).runs() if row.task == "go")
+        child = child_id(parent, "toolu_p")
+        assert f"brida approve {child}" in ran.err
+        assert f"belongs to run {parent}" in folders.run("resume", child).err
+        assert f"brida resume {parent}" in folders.run("approve", child).err
+        assert folders.run("resume", parent).out == "all done\n"
+    assert (folders.project / "x.txt").read_text() == "hi"
+    forked = folders.run("fork", child, "--at", "3")
+    assert forked.code == 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from brida.core.ceilings import Ceilings, input_bound, largest
 from brida.core.codec import decode_event, encode_event
+from brida.core.encoding import encode
 from brida.core.events import (
     BudgetsRead,
     CallFinished,
@@ -35,7 +36,7 @@ from brida.core.prices import NOTHING, Meter, Prices
 from brida.core.run import Count, Done, Execute, Send, Wait, next_step
 from brida.core.state import State, fold
 from brida.core.stops import Stop
-from brida.core.usage import Usage
+from brida.core.usage import Usage, read_usage
 from support.loop import FakeTool, Simulation, environment, for_ever, says, started
 
 READ = FakeTool("read")
@@ -304,7 +305,7 @@ def test_a_server_is_not_asked_where_the_bound_fits():
 
 
 def test_a_server_is_asked_to_count_where_a_lost_attempt_left_too_little():
-    run, asked = counting(3_000, 300)
+    run, asked = counting(2_000, 300)
     cut = Fault("cut", "cut", again=True, billed=True)
     assert run.run([cut, says("done")]).kind == "completed"
     assert len(asked) == 1
@@ -313,7 +314,13 @@ def test_a_server_is_asked_to_count_where_a_lost_attempt_left_too_little():
 def test_a_count_is_of_what_is_sent_and_not_of_a_text_that_waits():
     run, _ = counting(20_000, 900)
     run.learn(Said(0, "task"), *next_step(run.state, run.env).events)
-    code = {"type": "tool_use", "id": "a", "name": "read", "input": {}, "caller": {"type": "code_execution_1"}}
+    code = {
+        "type": "tool_use",
+        "id": "a",
+        "name": "read",
+        "input": {},
+        "caller": {"type": "code_execution_1"},
+    }
     run.learn(Received(0, replace(says("x", stop="tool_use"), content=(code,), usage=None)))
     run.learn(Said(0, "y" * 5_000, steering=True))
     run.learn(*next_step(run.state, run.env).events)
@@ -558,7 +565,9 @@ def test_a_text_that_was_said_meanwhile_was_not_counted_by_the_server():
 
 def test_what_follows_a_pause_that_is_left_out_counts_whole():
     run = in_flight(limits=Limits(max_pauses=0))
-    run.learn(Received(0, says("p" * 4_000, stop="pause_turn", usage={"input_tokens": 20, "output_tokens": 90})))
+    run.learn(
+        Received(0, says("p" * 4_000, stop="pause_turn", usage={"input_tokens": 20, "output_tokens": 90}))
+    )
     run.learn(*next_step(run.state, run.env).events)
     run.learn(Resumed(0, afresh=True), Said(0, "你" * 1_200))
     assert input_bound(run.state, run.state.head) in range(110 + 3_600, 110 + 3_800)
@@ -592,7 +601,11 @@ prices = st.builds(
 
 
 class World:
-    """A server that respects ``max_tokens``, and a run whose process dies now and then."""
+    """A server that respects ``max_tokens``, and a run whose process dies now and then.
+
+    What the server charges is summed here too, apart from the ledger: of requests and replies alike it makes
+    a share of a token for each byte, and to each request it adds some.
+    """
 
     def __init__(self, seed, price, limits, honest):
         self.random, self.honest, self.limits = Random(seed), honest, limits
@@ -605,6 +618,10 @@ class World:
             cache=self.random.random() < 0.5,
         )
         self.events, self.now, self.excess = [begin], 0.0, False
+        self.price, self.true_tokens, self.true_cost = price, 0, 0
+        self.rate = self.random.choice([0.1, 0.5, 0.9])
+        self.added = 0 if price.are_zero else self.random.randint(0, OVERHEAD)
+        self.texts = 3
         self.state = State(begin)
         self.learn(Said(0, "task"))
 
@@ -617,6 +634,8 @@ class World:
 
     def check(self):
         ledger, limits = self.state.ledger, self.limits
+        assert self.true_tokens <= ledger.tokens.taken
+        assert self.true_cost <= ledger.cost.taken
         if self.excess:
             return
         if limits.max_tokens_total is not None:
@@ -629,11 +648,20 @@ class World:
         self.state = fold(self.events)
         self.learn(Resumed(0))
 
-    def usage(self, sent):
-        """Counters that the bound allows; now and then more, where the server is not honest."""
-        random = self.random
-        whole = random.randint(1, sent.reserve.input_tokens)
-        output = random.choice([sent.max_tokens, random.randint(0, sent.max_tokens)])
+    def size(self, request):
+        """The tokens of the request, as the server counts them."""
+        return int(self.rate * (len(request.head.encoded) + len(request.messages))) + self.added
+
+    def charge(self, usage):
+        self.true_tokens += usage.total
+        self.true_cost += self.price.cost(usage)
+
+    def usage(self, step, content):
+        """What the server counts; now and then far more, where it is not honest."""
+        random, (sent,) = self.random, step.events
+        whole, least = self.size(step.request), min(int(self.rate * len(encode(content))), sent.max_tokens)
+        assert whole <= sent.reserve.input_tokens or self.excess
+        output = random.choice([sent.max_tokens, random.randint(least, sent.max_tokens)])
         if not self.honest and random.random() < 0.2:
             whole, self.excess = whole * 3 + sent.reserve.input_tokens, True
         written = random.randint(0, whole) if self.state.head.cached else 0
@@ -642,25 +670,26 @@ class World:
         found = {"input_tokens": plain, "output_tokens": output, "cache_read_input_tokens": read}
         return {**found, "cache_creation_input_tokens": written}
 
-    def reply(self, sent):
-        random, usage = self.random, self.usage(sent)
-        match random.randrange(10):
-            case 0:
-                known = {"input_tokens": usage["input_tokens"]} if random.random() < 0.5 else None
-                return Fault("cut", "cut", again=True, usage=known, billed=True)
-            case 1:
-                return Fault("overloaded", "busy", again=True)
-            case 2 if usage["output_tokens"] == sent.max_tokens:
-                return says("half", stop="max_tokens", usage=usage)
-            case 3:
-                return says("wait", stop="pause_turn", usage=usage)
-            case 4:
-                return says("done", usage=usage)
-            case 5:
-                return says("x" * random.randrange(50), stop="tool_use", usage=None)
-            case _:
-                number = len(self.events)
-                return says((f"c{number}", "read", {"p": number}), usage=usage)
+    def reply(self, step):
+        random, number, max_tokens = self.random, len(self.events), step.request.max_tokens
+        kind = random.randrange(11)
+        said = {
+            2: says("half", stop="max_tokens"),
+            3: says("wait" * random.randrange(20), stop="pause_turn"),
+            4: says("done"),
+            5: says("x" * random.randrange(50), stop="tool_use"),
+            6: says((f"c{number}", "read", {"p": number})),
+        }.get(kind, says((f"c{number}", "read", {"p": number})))
+        usage = self.usage(step, said.content)
+        if kind == 1:
+            return Fault("overloaded", "busy", again=True)
+        if kind == 6 and self.price.are_zero:  # it hides no thoughts, so its bytes are all
+            usage["output_tokens"] = min(int(self.rate * len(encode(said.content))), max_tokens)
+        self.charge(read_usage(usage, most_input=0, most_output=0, reply=()))
+        if kind == 0:
+            known = {"input_tokens": usage["input_tokens"]} if random.random() < 0.5 else None
+            return Fault("cut", "cut", again=True, usage=known, billed=True)
+        return replace(said, usage=None if kind == 6 else usage)
 
     def child(self):
         """A call that starts a run, which sends what fits."""
@@ -678,31 +707,38 @@ class World:
             ):
                 continue
             self.learn(ChildSent(0, "child", tokens, cost))
+            spent = Usage(0, random.randint(0, tokens))
+            self.charge(spent)
             if random.random() < 0.2:
                 return self.die()
-            spent = Usage(0, random.randint(0, tokens))
             price = None if ledger.prices is None else ledger.prices.cost(spent)
             self.learn(ChildSettled(0, "child", spent, price))
         return None
 
     def run(self):
         sent_after_excess = 0
-        for _ in range(400):
+        for _ in range(1_500):
             step = next_step(self.state, self.env)
             self.learn(*step.events)
             match step:
                 case Done():
-                    return step.stop, sent_after_excess
+                    if not self.texts:
+                        return step.stop, sent_after_excess
+                    self.texts -= 1
+                    self.learn(Resumed(0, afresh=True), Said(0, "z" * self.random.randrange(3_000)))
                 case Send():
                     sent_after_excess += self.excess and self.over()
                     if self.random.random() < 0.05:
+                        self.reply(step)
                         self.die()
                         continue
-                    said = self.reply(step.events[0])
+                    if self.random.random() < 0.1:
+                        self.learn(Said(0, "w" * self.random.randrange(3_000), steering=True))
+                    said = self.reply(step)
                     self.learn(Lost(0, said) if isinstance(said, Fault) else Received(0, said))
                 case Count():
-                    bound = input_bound(self.state, self.state.head)
-                    self.learn(TokensCounted(0, self.random.choice([None, bound, bound * 2])))
+                    size = self.size(step.request)
+                    self.learn(TokensCounted(0, self.random.choice([None, size, size * 24 // 25, size * 2])))
                 case Wait():
                     self.learn(Waited(0, step.seconds))
                 case Execute():

@@ -107,8 +107,9 @@ def what_next(outcome: Outcome[Any], agent: Agent, say: Catalogue) -> Iterator[s
     for call in outcome.questions:
         arguments = json.dumps(call.arguments, ensure_ascii=False)
         yield say("{call} waits for an answer", call=f"{call.id}: {call.tool}({arguments})")
+    below: Any = outcome.stop.detail.get("runs") or [outcome.run_id]
     if outcome.questions:
-        yield say("brida pending shows how to answer, such as brida approve {run_id}", run_id=outcome.run_id)
+        yield say("brida pending shows how to answer, such as brida approve {run_id}", run_id=below[0])
     yield say("brida resume {run_id} goes on with this run", run_id=outcome.run_id)
 
 

@@ -214,7 +214,8 @@ class HeldRun:
             words = self._say.plural("{count} call still waits", "{count} calls still wait", len(left))
             screen.line(words)
         elif self.state.stop is not None and self.state.stop.kind == "waiting":
-            screen.line(self._say("brida resume {run_id} goes on with this run", run_id=self._run_id))
+            run_id = self.state.started.parent or self._run_id  # a run goes on with the one that started it
+            screen.line(self._say("brida resume {run_id} goes on with this run", run_id=run_id))
 
     def _meant(self, call: str | None, waiting: Sequence[Call]) -> Call | None:
         """The call of the turn with this number, or this beginning of its id; the only one that waits."""

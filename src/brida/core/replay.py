@@ -90,13 +90,13 @@ def _digest(state: State, sent: Sent) -> str:
 def fork(events: Sequence[Event], at: int, run_id: str) -> tuple[Event, ...]:
     """The first ``at`` events as those of a run of its own.
 
-    What was allowed for the session is not allowed in the fork. Raises ``ValueError`` where something is
+    What was allowed for the session is not allowed in the fork, and it belongs to no other run. Raises ``ValueError`` where something is
     under way there: see :func:`places_to_fork`.
     """
     if at not in places_to_fork(events):
         raise ValueError(f"at: event {at} is no place to fork from")
     begun = cast("Started", events[0])
-    started = replace(begun, run_id=run_id, forked_from=f"{begun.run_id}:{at}")
+    started = replace(begun, run_id=run_id, forked_from=f"{begun.run_id}:{at}", parent=None, parent_call=None)
     return (started, *(_of_a_fork(event) for event in events[1:at]))
 
 
