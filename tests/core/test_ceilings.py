@@ -621,7 +621,7 @@ class World:
         self.price, self.true_tokens, self.true_cost = price, 0, 0
         self.rate = self.random.choice([0.1, 0.5, 0.9])
         self.added = 0 if price.are_zero else self.random.randint(0, OVERHEAD)
-        self.texts = 3
+        self.texts = 1
         self.state = State(begin)
         self.learn(Said(0, "task"))
 
@@ -656,13 +656,13 @@ class World:
         self.true_tokens += usage.total
         self.true_cost += self.price.cost(usage)
 
-    def usage(self, step, content):
-        """What the server counts; now and then far more, where it is not honest."""
+    def usage(self, step, content, *, is_told):
+        """What the server counts; now and then far more, where it is not honest and the run is told."""
         random, (sent,) = self.random, step.events
         whole, least = self.size(step.request), min(int(self.rate * len(encode(content))), sent.max_tokens)
         assert whole <= sent.reserve.input_tokens or self.excess
         output = random.choice([sent.max_tokens, random.randint(least, sent.max_tokens)])
-        if not self.honest and random.random() < 0.2:
+        if is_told and not self.honest and random.random() < 0.2:
             whole, self.excess = whole * 3 + sent.reserve.input_tokens, True
         written = random.randint(0, whole) if self.state.head.cached else 0
         read = random.randint(0, whole - written) if self.state.head.cached else 0
@@ -670,7 +670,7 @@ class World:
         found = {"input_tokens": plain, "output_tokens": output, "cache_read_input_tokens": read}
         return {**found, "cache_creation_input_tokens": written}
 
-    def reply(self, step):
+    def reply(self, step, *, is_told=True):
         random, number, max_tokens = self.random, len(self.events), step.request.max_tokens
         kind = random.randrange(11)
         said = {
@@ -680,7 +680,7 @@ class World:
             5: says("x" * random.randrange(50), stop="tool_use"),
             6: says((f"c{number}", "read", {"p": number})),
         }.get(kind, says((f"c{number}", "read", {"p": number})))
-        usage = self.usage(step, said.content)
+        usage = self.usage(step, said.content, is_told=is_told and kind not in (0, 1, 6))
         if kind == 1:
             return Fault("overloaded", "busy", again=True)
         if kind == 6 and self.price.are_zero:  # it hides no thoughts, so its bytes are all
@@ -729,7 +729,7 @@ class World:
                 case Send():
                     sent_after_excess += self.excess and self.over()
                     if self.random.random() < 0.05:
-                        self.reply(step)
+                        self.reply(step, is_told=False)
                         self.die()
                         continue
                     if self.random.random() < 0.1:
@@ -772,13 +772,13 @@ limits_of_both = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9), prices, limits_of_both)
 def test_no_history_in_which_the_server_respects_max_tokens_passes_a_limit(seed, price, limits):
     World(seed, price, limits, honest=True).run()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**9), prices, limits_of_both)
 def test_what_a_server_counts_above_the_bound_is_in_the_sums_and_nothing_more_is_sent(seed, price, limits):
     world = World(seed, price, limits, honest=False)

@@ -90,8 +90,8 @@ def _digest(state: State, sent: Sent) -> str:
 def fork(events: Sequence[Event], at: int, run_id: str) -> tuple[Event, ...]:
     """The first ``at`` events as those of a run of its own.
 
-    What was allowed for the session is not allowed in the fork, and it belongs to no other run. Raises ``ValueError`` where something is
-    under way there: see :func:`places_to_fork`.
+    What was allowed for the session is not allowed in the fork, and it belongs to no other run. Raises
+    ``ValueError`` where something is under way there: see :func:`places_to_fork`.
     """
     if at not in places_to_fork(events):
         raise ValueError(f"at: event {at} is no place to fork from")
