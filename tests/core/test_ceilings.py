@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brida.core.ceilings import Ceilings, input_bound, largest
+from brida.core.ceilings import Ceilings, closing_reply, input_bound, largest
 from brida.core.codec import decode_event, encode_event
 from brida.core.encoding import encode
 from brida.core.events import (
@@ -364,6 +364,14 @@ def test_a_run_stops_within_what_its_parent_has_left():
         assert next_step(run.state, run.env).stop.detail["of"] == "parent"
 
 
+def test_what_is_left_of_a_shared_budget_is_read_again_by_another_process():
+    run = dear()
+    run.learn(Said(0, "task"), BudgetsRead(0, (Left("", tokens=900),)))
+    assert next_step(run.state, run.env).stop.kind == "token_budget"
+    run.learn(*next_step(run.state, run.env).events, Resumed(0))
+    assert run.state.left == ()
+
+
 def test_a_shared_budget_and_an_unknown_price_do_not_go_together():
     run = Simulation()
     run.learn(Said(0, "task"), BudgetsRead(0, (Left("team", cost=Decimal(5), limit=Decimal(5)),)))
@@ -387,7 +395,7 @@ def test_what_the_runs_that_it_started_spend_is_spent():
     assert run.state.ledger.cost.taken == Decimal("0.07004")
     run.learn(ChildSettled(0, "x", Usage(10, 20), Decimal("0.06"), 5, Decimal("0.01")))
     assert run.state.cost == Decimal("0.06004")
-    assert run.state.ledger.cost.held == Decimal("0.01")
+    assert (run.state.ledger.cost.held, run.state.ledger.tokens.held) == (Decimal("0.01"), 5)
     assert run.state.usage.total == 32
     run.learn(CallFinished(0, "c", "ok", "done"))
     assert next_step(run.state, run.env).stop.kind == "cost_budget"
@@ -652,6 +660,10 @@ class World:
         """The tokens of the request, as the server counts them."""
         return int(self.rate * (len(request.head.encoded) + len(request.messages))) + self.added
 
+    def framed(self, content):
+        """The tokens of the reply, as they come back in the next request."""
+        return int(self.rate * len(encode({"role": "assistant", "content": content})))
+
     def charge(self, usage):
         self.true_tokens += usage.total
         self.true_cost += self.price.cost(usage)
@@ -659,7 +671,7 @@ class World:
     def usage(self, step, content, *, is_told):
         """What the server counts; now and then far more, where it is not honest and the run is told."""
         random, (sent,) = self.random, step.events
-        whole, least = self.size(step.request), min(int(self.rate * len(encode(content))), sent.max_tokens)
+        whole, least = self.size(step.request), min(self.framed(content), sent.max_tokens)
         assert whole <= sent.reserve.input_tokens or self.excess
         output = random.choice([sent.max_tokens, random.randint(least, sent.max_tokens)])
         if is_told and not self.honest and random.random() < 0.2:
@@ -801,3 +813,18 @@ def test_the_valve_is_asked_at_the_turn_gate_too():
 def test_other_blocks_have_the_bound_of_their_bytes():
     odd = {"type": "brand_new", "source": {"type": "text", "data": "x" * 50}}
     assert History([{"role": "user", "content": [odd]}]).weight in range(50, 200)
+
+
+def test_what_children_spent_is_not_priced_as_their_parents():
+    run = in_a_call(Simulation((READ,)))
+    run.learn(ChildSent(0, "x", 500), ChildSettled(0, "x", Usage(10, 20), Decimal("1.50")))
+    run = run.in_a_new_process()
+    run.learn(Resumed(0, prices=DEAR))
+    assert (run.state.cost, run.state.ledger.prices) == (None, DEAR)
+    assert Ceilings(Limits(max_cost=1, max_tokens_total=None))(run.state).detail["unknown_price"]
+
+
+def test_a_closing_reply_is_held_back_from_the_runs_that_it_starts_too():
+    run = in_a_call(dear(max_cost="0.10"))
+    assert closing_reply(run.state, Limits(), DEAR) == 0
+    assert closing_reply(run.state, Limits(closing_reply=500), DEAR) == Decimal("0.02")
