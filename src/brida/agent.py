@@ -286,6 +286,9 @@ class Agent:
         if (begun.answer is None) is not (form is None):
             wanted = "none" if begun.answer is None else "the one that the run began with"
             raise ConfigurationError(f"output: expected {wanted}")
+        if set(self.budgets) - set(begun.budgets):
+            began = ", ".join(begun.budgets) or "none"
+            raise ConfigurationError(f"budgets: the run began with {began}, and a run keeps its budgets")
         if found := differences(begun, self._started((), form)):
             detail = {"differences": [{"what": one.what, "was": one.before, "is": one.now} for one in found]}
             refused = Stop("definition_changed", detail)
@@ -355,7 +358,7 @@ class Agent:
         if started.prices is None or money:
             prices = started.prices or known_prices(self.model, self.prices)
             if money:
-                check_bounded(self.model.name, prices, self.extra, self.limits, self.say)
+                check_bounded(self.model.name, prices, started.extra or {}, self.limits, self.say)
             return prices
         return None
 

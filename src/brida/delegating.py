@@ -78,9 +78,12 @@ async def _delegated(agent: "Agent | None", task: str) -> str:
         raise ToolError(call.say(words, depth=limits.max_depth))
     run_id = child_id(parent.id, call.call_id)
     try:
-        child = _within(agent or caller, caller, parent, last=depth == limits.max_depth)
-        outcome = _recorded(child, run_id)
+        before = _kept(caller, run_id)
+        outcome = _ended(before)
         if outcome is None:
+            worked_before = fold(before).elapsed if before else 0.0
+            last = depth == limits.max_depth
+            child = _within(agent or caller, caller, parent, last=last, worked_before=worked_before)
             outcome = await parent.outcome_of(child.start_child(task, run_id, parent, call.call_id))
     except (ConfigurationError, JournalError, ResumeRefused) as error:
         raise ToolError(call.say("the run could not be started: {why}", why=error)) from error
@@ -94,13 +97,18 @@ def child_id(run_id: str, call_id: str) -> str:
     return hashlib.sha256(f"{run_id}/{call_id}".encode()).hexdigest()[:32]
 
 
-def _recorded(child: "Agent", run_id: str) -> Outcome[Any] | None:
-    """How the run ended that this call started before; None where there is none, or where it may go on."""
-    if child.journal is None or not is_kept(child.journal, run_id):
+def _kept(caller: "Agent", run_id: str) -> tuple[Event, ...]:
+    """The events of the run that this call started before; none where there is none."""
+    if caller.journal is None or not is_kept(caller.journal, run_id):
+        return ()
+    return tuple(record.event for record in caller.journal.read(run_id))
+
+
+def _ended(events: tuple[Event, ...]) -> Outcome[Any] | None:
+    """How the run ended that began so; None where there is none, or where it may go on."""
+    if not events:
         return None
-    events: tuple[Event, ...] = tuple(record.event for record in child.journal.read(run_id))
-    state = fold(events)
-    outside = ("waiting", "interrupted", "journal_error")
+    state, outside = fold(events), ("waiting", "interrupted", "journal_error")
     stopped_from_outside = state.stop is None or state.stop.kind in outside
     if stopped_from_outside and can_go_on_without_text(events):
         return None
@@ -118,26 +126,30 @@ def _report(outcome: Outcome[Any], say: Say) -> str:
     raise ToolError(say(words, why=why, text=outcome.text))
 
 
-def _within(agent: "Agent", caller: "Agent", parent: Parent, *, last: bool) -> "Agent":
+def _within(agent: "Agent", caller: "Agent", parent: Parent, *, last: bool, worked_before: float) -> "Agent":
     """The agent as it may run below ``parent``: with its journal and its person, and no freedom that has not.
 
-    ``last``: no run stands below its own, so it has no tool that would start one.
+    ``last``: no run stands below its own, so it has no tool that would start one. ``worked_before``: seconds
+    that its run has worked already, for which its parent's clock has run too.
     """
-    left = seconds_left(parent.state, parent.work.env.limits)
+    above = parent.work.env.limits
+    left = seconds_left(parent.state, above)
+    left = None if left is None else left + worked_before
     deadlines = [one for one in (agent.limits.deadline, left) if one is not None]
     deadline = max(0.001, min(deadlines)) if deadlines else None
-    depth = min(agent.limits.max_depth, caller.limits.max_depth)
+    depth = min(agent.limits.max_depth, above.max_depth)
+    server_tools = agent.limits.server_tools and above.server_tools
     own = (one for one in agent.tools.values() if not (last and getattr(one.function, "delegates", False)))
     tools = {one.name: one for one in own}
     return agent.replaced(
         tools=tuple(tools.values()),
-        limits=replace(agent.limits, deadline=deadline, max_depth=depth),
+        limits=replace(agent.limits, deadline=deadline, max_depth=depth, server_tools=server_tools),
         policy=agent.policy.within(parent.work.env.policy),
         approve=agent.approve or caller.approve,
         on_ask="park" if "park" in (agent.on_ask, caller.on_ask) else "decline",
         yes_to=agent.yes_to & caller.yes_to & tools.keys(),
         journal=caller.journal,
-        budgets=dict.fromkeys((*caller.budgets, *agent.budgets)),
+        budgets=dict.fromkeys((*parent.state.started.budgets, *agent.budgets)),
         prices={**caller.prices, **agent.prices},
         secrets=dict.fromkeys((*caller.secrets, *agent.secrets)),
         language=caller.language,

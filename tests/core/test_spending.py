@@ -104,3 +104,22 @@ def test_no_events_are_no_run():
     assert spending([]).requests == ()
     with pytest.raises(ValueError, match="begins with Started"):
         spending([Said(0, "x")])
+
+
+def test_a_request_that_failed_and_the_one_of_the_next_text_are_two():
+    run = Simulation((BIG,), start={"prices": SONNET})
+    run.run([Fault("invalid_request", "no", usage={"input_tokens": 5})])
+    run.go_on([says("done", usage=usage(20))])
+    assert [one.amount.usage.total for one in spending(run.events).requests] == [5, 20]
+
+
+def test_a_request_that_is_made_again_reads_the_same_results():
+    asks, cut = says(("a", "big", {}), usage=usage(10)), says("half", stop="max_tokens", usage=usage(20))
+    found = spending(run_of(asks, cut, says("done", usage=usage(30))).events)
+    assert [dict(one.reads) for one in found.requests] == [{}, {"big": 1.0}, {"big": 1.0}]
+
+
+def test_what_is_not_known_of_one_request_says_nothing_of_another():
+    lost = Fault("cut", "cut", again=True, billed=True)
+    run = run_of(lost, says(("a", "big", {}), usage=usage(10)), says("done", usage=usage(20)))
+    assert [one.amount.usage.complete for one in spending(run.events).requests] == [False, True]

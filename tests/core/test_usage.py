@@ -121,7 +121,8 @@ def test_what_is_a_part_of_another_counter_is_kept_apart():
 def test_a_part_is_never_more_than_the_whole():
     raw = {"input_tokens": 5, "output_tokens": 1, "output_tokens_details": {"thinking_tokens": 70}}
     usage = read({**raw, "cache_creation": {"ephemeral_1h_input_tokens": 9}})
-    assert (usage.thinking_tokens, usage.cache_creation_1h_input_tokens) == (1, 0)
+    assert (usage.thinking_tokens, usage.cache_creation_1h_input_tokens) == (1, 9)
+    assert usage.cache_creation_input_tokens == 9  # a part without its whole is counted all the same
 
 
 @pytest.mark.parametrize("odd", [7, "x", [], {"a": 1}, True])

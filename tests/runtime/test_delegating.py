@@ -3,6 +3,7 @@
 
 import asyncio
 import functools
+import time
 from decimal import Decimal
 
 import pytest
@@ -336,3 +337,64 @@ def test_what_a_child_had_under_way_when_the_process_died_stays_counted(tmp_path
     assert outcome.held_cost == Decimal("0.04")
     assert outcome.stop.kind == "cost_budget"
     assert outcome.cost + outcome.held_cost <= Decimal("0.09")
+
+
+def test_a_child_may_not_let_the_server_work_where_its_parent_may_not():
+    extra = {"mcp_servers": [{"name": "x"}]}
+    worker = child([reply("no")], extra=extra, limits=Limits(server_tools=True))
+    outcome = parent([asks(), reply("ok")], worker, limits=Limits(max_cost=1)).run_sync("go")
+    assert "nothing bounds what a reply costs" in outcome.messages[2]["content"][0]["content"]
+    assert worker.model.requests == []
+
+
+def test_a_model_that_breaks_after_it_was_asked_may_have_been_paid_for():
+    class Broken(ScriptedModel):
+        async def complete(self, request, on_delta):
+            raise RuntimeError("no")
+
+    agent = Agent(model=Broken([], prices=DEAR), max_tokens=1_000)
+    with pytest.raises(ConfigurationError) as raised:
+        agent.run_sync("go")
+    assert raised.value.outcome.held_cost == Decimal("0.04")
+
+
+def test_a_run_keeps_the_budgets_that_it_began_with(tmp_path):
+    journal = journal_of(tmp_path)
+    journal.create_budget("team", Decimal(1), "total")
+    outcome = parent([reply("x")], tools=[], journal=journal).run_sync("go")
+    later = parent([reply("x")], tools=[], journal=journal, budgets=["team"])
+    with pytest.raises(ConfigurationError, match="the run began with none, and a run keeps its budgets"):
+        later.resume_sync(outcome.run_id, "and?")
+
+
+def test_what_a_run_sends_is_looked_at_when_it_goes_on_under_a_limit(tmp_path):
+    journal = journal_of(tmp_path)
+    agent = parent([reply("x")], tools=[], journal=journal, extra={"speed": "fast"})
+    outcome = agent.run_sync("go")
+    with pytest.raises(ConfigurationError, match="speed"):
+        agent.replaced(limits=Limits(max_cost=1)).resume_sync(outcome.run_id, "and?")
+
+
+def test_what_a_child_worked_before_counts_once(tmp_path):
+    journal = journal_of(tmp_path)
+
+    @tool(impact="high")
+    def slow() -> str:
+        """Take a second."""
+        time.sleep(1.0)
+        return "done"
+
+    script = [reply(tool_use("s", "slow")), reply(tool_use("w", "write", {"text": "x"})), reply("wrote it")]
+    worker = child(script, tools=[slow, write], policy=Policy({"slow": "allow", "write": "ask"}))
+    agent = parent(
+        [asks(), reply("all done")],
+        worker,
+        journal=journal,
+        on_ask="park",
+        limits=Limits(deadline=1.9),
+        policy=Policy({"slow": "allow"}),
+    )
+    outcome = agent.run_sync("go")
+    assert outcome.stop.kind == "waiting"
+    again = agent.replaced(approve=lambda question: True, on_ask="decline").resume_sync(outcome.run_id)
+    assert (again.completed, written) == (True, ["x"])

@@ -152,6 +152,15 @@ class _Need:
         return prices.worst(size, max_tokens, cached=self.head.cached, for_an_hour=self.head.for_an_hour)
 
 
+def closing_reply(state: State, limits: Limits, prices: Prices) -> Number:
+    """The most that a closing reply may come to as things stand; 0 where none is wanted."""
+    if limits.closing_reply is None:
+        return 0
+    size = input_bound(state, state.head, closing=True) + CLOSING_REQUEST
+    head = state.head
+    return prices.worst(size, limits.closing_reply, cached=head.cached, for_an_hour=head.for_an_hour)
+
+
 def input_bound(state: State, head: Head, *, closing: bool = False) -> int:
     """Tokens that the next request has at most, all but its output. Never below what a server counts."""
     bound = state.ledger.input_bound(state.history.weight, len(head.encoded))

@@ -84,7 +84,8 @@ class Ledger:
     """All that a run knows of what it spent. ``usage`` and ``cost`` include the runs that it started.
 
     ``cost`` is None where a price is not known. ``prompt``: what the next request holds at most, in tokens,
-    as far as a server has counted it, when the history weighed ``weight``.
+    as far as a server has counted it, when the history weighed ``weight``. ``children``: whether runs that it
+    started have spent something.
     """
 
     prices: Prices | None = None
@@ -93,6 +94,7 @@ class Ledger:
     cost: Account | None = None
     prompt: int | None = None
     weight: int = 0
+    children: bool = False
 
     @classmethod
     def of(cls, prices: Prices | None) -> "Ledger":
@@ -117,7 +119,7 @@ class Ledger:
         return self._with(self.usage, self.tokens.reserve(key, tokens), money)
 
     def _with(self, usage: Usage, tokens: Account, cost: Account | None) -> "Ledger":
-        return Ledger(self.prices, usage, tokens, cost, self.prompt, self.weight)
+        return Ledger(self.prices, usage, tokens, cost, self.prompt, self.weight, self.children)
 
     def settle(self, usage: Usage, *, lost: bool = False) -> "Ledger":
         """With what the run's own request came to; ``lost``: of its reply no more than this is known.
@@ -140,7 +142,7 @@ class Ledger:
         summed = None
         if self.cost is not None and cost is not None:
             summed = self.cost.settle(key, cost, complete=True, held=held_cost)
-        return self._with(self.usage + usage, tokens, summed)
+        return replace(self._with(self.usage + usage, tokens, summed), children=True)
 
     def orphaned(self) -> "Ledger":
         """With the reserves of the runs it started held for good: the process died meanwhile."""
@@ -148,9 +150,14 @@ class Ledger:
         return replace(self, tokens=self.tokens.settle_all_but_own(), cost=cost)
 
     def priced(self, prices: Prices) -> "Ledger":
-        """With prices that were not known before; what was spent until now is priced by them."""
+        """With prices that were not known before; what was spent until now is priced by them.
+
+        What runs that it started spent has other prices, so the cost stays unknown then.
+        """
         if self.prices is not None:
             return self
+        if self.children:
+            return replace(self, prices=prices)
         dearest = prices.dearest
         held = max(dearest.output, dearest.dearest(True, True)) * self.tokens.held
         return replace(self, prices=prices, cost=Account(dearest(self.usage), held))
@@ -166,7 +173,7 @@ class Ledger:
 
     def counted_prompt(self, tokens: int, weight: int) -> "Ledger":
         """Knowing that the next request has ``tokens`` at most where the history weighs ``weight``."""
-        return Ledger(self.prices, self.usage, self.tokens, self.cost, tokens, weight)
+        return replace(self, prompt=tokens, weight=weight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,28 +83,27 @@ class _Book:
         self.children = Amount()
         self.saved: Number | None = 0
         self.replies, self.seq = 0, 1
-        self.begun = False
+        self.reads: dict[str, float] = {}
 
     def enter(self, event: Event) -> None:
         state, self.seq = self.state, self.seq + 1
-        if isinstance(event, Sent) and not self.begun:
-            reads = _shares(state)
+        if isinstance(event, Sent) and not state.attempts:
+            self.reads = _shares(state, self.reads)
             closing = state.closing is not None
-            self.requests.append(RequestSpent(self.replies + 1, self.seq, event.at, Amount(), reads, closing))
-            self.begun = True
+            self.requests.append(
+                RequestSpent(self.replies + 1, self.seq, event.at, Amount(), self.reads, closing)
+            )
         before = state.ledger
-        settled = state.settled_by(event)
+        settled, usage = state.settled_by(event), state.usage_by(event)
         state.apply(event)
         if isinstance(event, ChildSettled):
             self.children += Amount(event.usage, event.cost, event.held_cost)
         elif settled is not before:
-            self._settle(before, settled)
+            self._settle(before, settled, usage)
         if isinstance(event, Received):
-            self.replies, self.begun = self.replies + 1, False
+            self.replies += 1
 
-    def _settle(self, before: Ledger, after: Ledger) -> None:
-        counted = {name: getattr(after.usage, name) - getattr(before.usage, name) for name in COUNTERS}
-        usage = Usage(complete=after.usage.complete, **counted)
+    def _settle(self, before: Ledger, after: Ledger, usage: Usage) -> None:
         cost, held = None, Decimal(0)
         if before.cost is not None and after.cost is not None:
             cost = after.cost.counted - before.cost.counted
@@ -130,8 +129,13 @@ def without_cache(usage: Usage, prices: Prices) -> Number:
     return prices.cost(plain)
 
 
-def _shares(state: State) -> dict[str, float]:
-    """The tools whose results the next request carries, with their shares of the bytes."""
+def _shares(state: State, before: dict[str, float]) -> dict[str, float]:
+    """The tools whose results the next request carries, with their shares of the bytes.
+
+    ``before``: those of the request before, which a reply that was not kept leaves as they were.
+    """
+    if state.truncated_at is not None or state.malformed:
+        return before
     if state.closing is not None or state.turns == 0 or not state.calls:
         return {}
     sizes: dict[str, int] = {}

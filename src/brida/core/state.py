@@ -8,7 +8,7 @@ replaced as a whole, so that a state can be copied at the price of its history.
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from brida.core.calls import CallsOfTheTurn
 from brida.core.events import (
@@ -214,11 +214,20 @@ class State(CallsOfTheTurn):
 
     def settled_by(self, event: Event) -> Ledger:
         """The ledger after ``event``, where that says what became of the attempt under way; else as it is."""
-        if isinstance(event, Resumed) and self.phase is Phase.IN_FLIGHT and self.stop is None:
-            event = Lost(event.at, CRASHED)
-        if isinstance(event, Received | Lost):
-            return self.ledger.settle(self._usage_of(event), lost=isinstance(event, Lost))
+        if self._ends_attempt(event):
+            return self.ledger.settle(self.usage_by(event), lost=not isinstance(event, Received))
         return self.ledger
+
+    def usage_by(self, event: Event) -> Usage:
+        """What ``event`` says that the attempt under way came to; nothing where it says nothing of one."""
+        if not self._ends_attempt(event):
+            return Usage()
+        crashed = isinstance(event, Resumed)
+        return self._usage_of(Lost(event.at, CRASHED) if crashed else cast("Received | Lost", event))
+
+    def _ends_attempt(self, event: Event) -> bool:
+        crashed = isinstance(event, Resumed) and self.phase is Phase.IN_FLIGHT and self.stop is None
+        return crashed or isinstance(event, Received | Lost)
 
     def _usage_of(self, event: Received | Lost) -> Usage:
         if isinstance(event, Lost):

@@ -89,8 +89,7 @@ def read_usage(
     """
     raw = raw or {}
     tokens_in, tokens_out = _counter(raw, "input_tokens"), _counter(raw, "output_tokens")
-    written = _counter(raw, "cache_creation_input_tokens")
-    read = _counter(raw, "cache_read_input_tokens")
+    written, read = _written(raw), _counter(raw, "cache_read_input_tokens")
     if tokens_in is None or written is None or read is None:
         tokens_in, written, read, complete = most_input, 0, 0, False
     else:
@@ -111,11 +110,18 @@ def read_partial_usage(raw: Mapping[str, object] | None, *, billed: bool) -> Usa
     known = Usage(
         _counter(raw, "input_tokens") or 0,
         _counter(raw, "output_tokens") or 0,
-        _counter(raw, "cache_creation_input_tokens") or 0,
+        _written(raw) or 0,
         _counter(raw, "cache_read_input_tokens") or 0,
         complete=not billed,
     )
     return _with_parts(_with_iterations(known, raw), raw)
+
+
+def _written(raw: Mapping[str, object]) -> int | None:
+    """What was written to the cache: its counter, or its parts where they come to more."""
+    whole, table = _counter(raw, "cache_creation_input_tokens"), _table(raw, "cache_creation")
+    parts = [_counter(table, f"ephemeral_{time}_input_tokens") or 0 for time in ("5m", "1h")]
+    return None if whole is None else max(whole, sum(parts))
 
 
 _SUMMED: Final = (

@@ -64,6 +64,9 @@ _BY_STATUS: Final[Mapping[int, str]] = {
     529: "overloaded",
 }
 
+GATEWAYS: Final = (408, 502, 504, *range(520, 529))
+"""Statuses with which something before the model gives up: whether that answered, and what for, who knows."""
+
 _AGAIN_IN_STREAM: Final = ("overloaded", "server_error", "timeout", "rate_limited")
 
 
@@ -89,7 +92,7 @@ def status_fault(status: int, headers: Mapping[str, str], body: object) -> Fault
         message=_words(body, error) or f"status {status}",
         again=again,
         retry_after=retry_after(headers),
-        billed=status < 300,
+        billed=status < 300 or status in GATEWAYS,
         status=status,
         request_id=headers.get("request-id"),
     )

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Protocol
 
-from brida.core.ceilings import ceilings
+from brida.core.ceilings import ceilings, closing_reply
 from brida.core.ledger import Ledger, Left, Reserve
 from brida.core.limits import Limits
 from brida.core.prices import Number
 from brida.core.state import State
-from brida.core.usage import COUNTERS, Usage
+from brida.core.usage import Usage
 from brida.journal.base import Charge, Journal, Settle
 from brida.journal.base import Reserve as ReserveTogether
 
@@ -25,10 +25,8 @@ class Spent:
     held_cost: Number
 
     @classmethod
-    def between(cls, before: Ledger, after: Ledger) -> "Spent":
-        """What a ledger has learned."""
-        counted = {name: getattr(after.usage, name) - getattr(before.usage, name) for name in COUNTERS}
-        usage = Usage(complete=after.usage.complete, **counted)
+    def between(cls, before: Ledger, after: Ledger, usage: Usage) -> "Spent":
+        """What a ledger has learned of an attempt with such counters."""
         held_tokens = after.tokens.held - before.tokens.held
         if before.cost is None or after.cost is None:
             return cls(usage, None, held_tokens, 0)
@@ -118,11 +116,15 @@ NO_ROOM: Final = Left("", tokens=0, cost=0)
 
 
 def room_in(state: State, limits: Limits) -> Left:
-    """What of a run's limits is left for the runs that it started; the budgets they share are their own."""
+    """What of a run's limits is left for the runs that it started; the budgets they share are their own.
+
+    What a closing reply may come to is held back from them too.
+    """
     left: dict[str, Number] = {}
     for one in ceilings(state, limits):
         if "budget" not in one.facts:
-            left[one.kind] = min(one.left, left.get(one.kind, one.left))
+            rest = one.left - closing_reply(state, limits, one.prices)
+            left[one.kind] = min(rest, left.get(one.kind, rest))
     return Left("", left.get("token_budget"), left.get("cost_budget"))
 
 

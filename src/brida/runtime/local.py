@@ -221,7 +221,8 @@ class LocalRun(Parent, Generic[T]):
             raise
         except BaseException as error:
             self._fail("model", error)
-            return Lost(self._now(), Fault("failed", clean(f"{type(error).__name__}: {error}"), again=True))
+            words, sent = clean(f"{type(error).__name__}: {error}"), not isinstance(error, ConfigurationError)
+            return Lost(self._now(), Fault("failed", words, again=True, billed=sent))
 
     async def _count(self, step: Count) -> None:
         """What the server makes of the request; None where it does not say."""

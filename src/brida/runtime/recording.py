@@ -117,13 +117,15 @@ class Recorder:
         """Records what has happened: the run learns it, whether it can be kept or not."""
         stamped = self._stamped(events)
         before = self._state.ledger
-        ledgers = (self._state.settled_by(event) for event in stamped)
-        after = next((ledger for ledger in ledgers if ledger is not before), before)
-        spent = Spent.between(before, after) if self._accounts.shared and after is not before else None
+        first, spent = stamped[0] if stamped else None, None
+        if first is not None and self._accounts.shared:
+            after = self._state.settled_by(first)
+            if after is not before:
+                spent = Spent.between(before, after, self._state.usage_by(first))
         charge = None if spent is None else self._accounts.charge_for(spent)
         kept = self._keeper.keep(stamped, self._state, taken, charge)
         self._learn(stamped)
-        if spent is not None and not isinstance(stamped[0], Resumed):
+        if spent is not None and not isinstance(first, Resumed):
             self._accounts.settled(spent)  # of what died with its process, all is held above already
         if not kept:
             self._give_up()

@@ -89,7 +89,9 @@ class Builder:
 
     def _policy(self) -> Policy:
         own = () if self.base is None else self.base.policy.rules
-        return Policy((*own, *self.effective.rules), default=str(self._given("policy.default").value))
+        above = None if self.base is None else self.base.policy.above
+        tier = str(self._given("policy.default").value)
+        return Policy((*own, *self.effective.rules), default=tier, above=above)
 
     def _given(self, key: str) -> Given:
         return self.effective.values[key]
