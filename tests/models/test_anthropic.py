@@ -168,7 +168,8 @@ def test_every_status_is_classified_once(stream, answer, kind, again):
     with Server([answer], require_key=False) as server:
         fault, _ = ask(server, stream=stream)
         assert len(server.requests) == 1
-    assert (fault.kind, fault.again, fault.billed, fault.status) == (kind, again, False, answer.status)
+    gave_up = answer.status in (408, 502, 504)  # something before the model, which may have answered
+    assert (fault.kind, fault.again, fault.billed, fault.status) == (kind, again, gave_up, answer.status)
     assert fault.request_id
 
 
