@@ -37,6 +37,7 @@ from brida.core.run import Count, Done, Execute, Send, Wait, next_step
 from brida.core.state import State, fold
 from brida.core.stops import Stop
 from brida.core.usage import Usage, read_usage
+from support.corpus import texts
 from support.loop import FakeTool, Simulation, environment, for_ever, says, started
 
 READ = FakeTool("read")
@@ -478,33 +479,6 @@ def test_a_deadline_may_leave_out_the_time_between_attempts():
 
 
 # --- the bound of the input -------------------------------------------------------------------------------
-
-PHRASES = (
-    "The quick brown fox jumps over the lazy dog",
-    "El veloz murciélago hindú comía feliz cardillo y kiwi",
-    "À noite, vovô Kowalsky vê o ímã cair no pé do pinguim",
-    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich",
-    "Съешь же ещё этих мягких французских булок",
-    "敏捷的棕色狐狸跳过了懒狗",
-    "いろはにほへと ちりぬるを",
-    "다람쥐 헌 쳇바퀴에 타고파",
-    "نص حكيم له سر قاطع",
-    "ऋषियों को सताने वाले दुष्ट राक्षसों",
-    "def f(x):\n\treturn {**x, 'a': [1, 2.5, None]}  # <=>",
-    "aGVsbG8gd29ybGQ7IHRoaXMgaXMgYmFzZTY0IQ==",
-    '{"key":"va\\"lue","n":[0,1e-9,true]}',
-    "\U0001f469\u200d\U0001f4bb\U0001f1e7\U0001f1f7 e\u0301\u0323 \ufeff\u202e",
-)
-
-
-def texts():
-    """More than 200 texts in ten languages, code, base64 and odd characters."""
-    random = Random(5)
-    for phrase, times in itertools.product(PHRASES, (1, 2, 7, 40)):
-        yield phrase * times
-        yield "".join(random.sample(phrase * times, k=len(phrase * times)))
-        yield "\n".join([phrase, *random.choices(PHRASES, k=times)])
-        yield phrase[: random.randrange(1, len(phrase))] + '\\"\x00\t' * times
 
 
 def tokens_at_most(text):

@@ -20,8 +20,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from brida import Agent, Delta, Limits, Outcome
+from brida.core.ceilings import input_bound
+from brida.core.events import Said, Started
+from brida.core.request import Request
+from brida.core.state import fold
 from brida.models.anthropic import AnthropicModel
 from brida.tools.builtin import builtin_tools
+from support.corpus import texts
 from support.process import BRIDA, Ran, environment
 
 pytestmark = pytest.mark.long
@@ -294,3 +299,26 @@ def test_a_run_goes_on_from_its_messages(with_tools, no_key):
     assert (first.stop.kind, second.stop.kind) == ("completed", "completed")
     assert second.text.strip()
     assert second.messages[: len(first.messages)] == first.messages
+
+
+@pytest.mark.timeout(600)
+def test_no_text_has_more_tokens_than_its_bound(plain):
+    """The server's own tokenizer, on more than 200 texts in ten languages, code and base64."""
+
+    async def counts() -> list[tuple[int, int]]:
+        model = AnthropicModel("m", base_url=plain)
+        found = []
+        for text in texts():
+            started = Started(0.0, "r", "m", 100, 100)
+            state = fold([started, Said(0.0, text)])
+            request = Request(state.head, 100, state.history.encoded())
+            counted = await model.count_tokens(request)
+            assert counted is not None
+            found.append((counted, input_bound(state, state.head)))
+        await model.close()
+        return found
+
+    found = asyncio.run(counts())
+    assert len(found) >= 200
+    assert all(counted <= bound for counted, bound in found)
+    assert max(counted / (bound - 1_024) for counted, bound in found) > 0.2, "the bound says something"

@@ -8,8 +8,8 @@ from typing import Final
 from brida.core.events import Event, Resumed, Said, Started, Stopped
 from brida.core.state import State
 
-MOST_TOKENS: Final = 2**62
-"""Tokens that the table of runs can hold."""
+MOST: Final = 2**62
+"""What the table of runs can hold."""
 
 TASK_SHOWN: Final = 200
 """Characters of a run's first text that the table of runs holds."""
@@ -39,7 +39,7 @@ def learn(
             case _:
                 pass
     if events:
-        counts = (state.turns, state.requests, min(state.usage.total, MOST_TOKENS))
+        counts = [max(-MOST, min(one, MOST)) for one in (state.turns, state.requests, state.usage.total)]
         note(
             "updated = ?, last_seq = ?, turns = ?, requests = ?, tokens = ?", events[-1].at, last_seq, *counts
         )
