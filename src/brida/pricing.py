@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from brida.models.base import Model
 
 PROVIDER: Final = "anthropic"
+FAMILY: Final = "claude"
+"""What the names of all of the provider's models hold."""
 
 UNBOUNDED: Final = ("mcp_servers", "context_management", "compaction", "fallbacks", "container")
 """Fields of a request with which the server does work that ``max_tokens`` does not bound."""
@@ -42,6 +44,8 @@ def known_prices(model: "Model", own: Mapping[str, Prices]) -> Prices | None:
 
 def package_prices(name: str) -> Prices | None:
     """What the package knows of a model of Anthropic's, as of today; None where it knows none so named."""
+    if FAMILY not in name:
+        return None  # and the package, which takes a while to import, stays out of it
     return _package_prices(name, datetime.now(UTC).date().isoformat())
 
 
