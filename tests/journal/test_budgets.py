@@ -6,19 +6,21 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brida.core.events import Waited
 from brida.errors import BudgetExceeded, JournalError, LeaseLost, UnknownBudget, WrongBudget
+from brida.journal import budgets, schema
 from brida.journal.base import Reserve, Settle
-from brida.journal.budgets import UNIT, period_at
+from brida.journal.budgets import UNIT, period_at, units
 from brida.journal.schema import BUDGETS, SCHEMA_VERSION
 from brida.journal.sqlite import SqliteJournal
-from support.journals import STATE, begun, events_of, over, waits
+from support.journals import STATE, beginning, begun, events_of, over, waits
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -123,6 +125,102 @@ def test_amounts_are_exact_and_rounded_up_below_the_smallest_unit(team):
     assert left(team)[1] == UNIT
 
 
+@pytest.mark.parametrize("precision", [3, 28])
+@pytest.mark.parametrize(
+    "amount, wanted",
+    [
+        ("0", 0),
+        ("1e-40", 1),
+        ("0.1234567890120000000000000000000001", 123_456_789_013),
+        ("999999.999999999999", 10**18 - 1),
+    ],
+)
+def test_amounts_are_rounded_up_whatever_the_context_of_the_caller(amount, wanted, precision):
+    with localcontext() as context:
+        context.prec = precision
+        assert units(Decimal(amount)) == wanted
+
+
+@pytest.mark.parametrize("amount", ["-1", "NaN", "sNaN", "Infinity"])
+def test_what_is_no_amount_changes_nothing(team, amount):
+    writer = begun(team)
+    reserve(writer, "0.40")
+    for charge in (reserve, settle):
+        with pytest.raises(ValueError, match="0 or more"):
+            charge(writer, amount)
+    assert left(team) == (0, Decimal("0.4"), Decimal("0.6"))
+
+
+@pytest.mark.parametrize("amount", ["1000001", "1e8", "1e30"])
+def test_an_amount_beyond_every_limit_does_not_fit(journal, amount):
+    journal.create_budget("team", Decimal("999999.9999999999999"), "total")
+    with pytest.raises(BudgetExceeded):
+        reserve(begun(journal), amount)
+
+
+def test_a_budget_that_is_named_twice_pays_once(team):
+    writer = begun(team)
+    reserve(writer, "0.40", "team", "team")
+    assert left(team)[1] == Decimal("0.4")
+    settle(writer, "0")
+    assert left(team) == (0, 0, 1)
+
+
+def test_what_nobody_settled_is_not_settled_with_a_later_request_of_other_budgets(team):
+    team.create_budget("other", Decimal(1), "total")
+    writer = begun(team)
+    reserve(writer, "0.30", "team", "other")
+    reserve(writer, "0.10", "team")
+    settle(writer, "0.05")
+    assert left(team) == (Decimal("0.35"), 0, Decimal("0.65"))
+    assert left(team, "other") == (Decimal("0.3"), 0, Decimal("0.7"))
+
+
+def test_where_the_events_cannot_be_kept_nothing_is_reserved_or_settled(team):
+    writer, broken = begun(team), [Waited(2.0, float("nan"))]
+    with pytest.raises(ValueError, match="JSON"):
+        writer.append(broken, STATE, charge=Reserve(("team",), Decimal("0.4")))
+    assert left(team) == (0, 0, 1)
+    reserve(writer, "0.40")
+    with pytest.raises(ValueError, match="JSON"):
+        writer.append(broken, STATE, charge=Settle(Decimal("0.1")))
+    assert left(team)[1] == Decimal("0.4")
+
+
+def test_a_run_whose_first_events_do_not_fit_can_begin_later(team):
+    writer = team.begin("run-1")
+    with pytest.raises(BudgetExceeded):
+        writer.append(beginning(), STATE, charge=Reserve(("team",), Decimal(2)))
+    assert team.runs() == []
+    writer.append(beginning(), STATE, charge=Reserve(("team",), Decimal(1)))
+    assert events_of(team) == beginning()
+
+
+def test_a_charge_is_on_the_disk_before_anything_else(team):
+    writer = begun(team)
+    for charge in (Reserve(("team",), UNIT), Settle(UNIT)):
+        modes = []
+        for paid in (None, charge):
+            writer.append(waits(1), STATE, charge=paid)
+            modes.append(writer._connection.execute("PRAGMA synchronous").fetchone()[0])
+        assert modes == [1, 2]  # NORMAL, FULL
+
+
+def test_all_budgets_are_read_as_of_one_moment(team, monkeypatch):
+    team.create_budget("other", Decimal(1), "total")
+    writer, calls = begun(team), []
+
+    def another_process_reserves_meanwhile(per, at):
+        calls.append(per)
+        if len(calls) == 2:  # the first budget has been read, the second has not
+            reserve(writer, "0.40", "other", "team")
+        return period_at(per, at)
+
+    monkeypatch.setattr(budgets, "period_at", another_process_reserves_meanwhile)
+    assert [row.reserved for row in team.budgets()] == [0, 0]
+    assert [row.reserved for row in team.budgets()] == [Decimal("0.4")] * 2
+
+
 def test_there_must_be_such_a_budget(journal):
     with pytest.raises(UnknownBudget, match="there is no budget team; brida budget create team"):
         journal.budget("team")
@@ -163,6 +261,9 @@ def test_a_budget_is_made_once_changed_and_removed(team):
     assert left(team) == (0, Decimal("0.5"), 0)
     team.remove_budget("team")
     assert team.budgets() == []
+    team.create_budget("team", Decimal(1), "total")
+    settle(writer, "0.5")  # its reserve went with the budget that was
+    assert left(team) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +319,19 @@ def test_a_journal_without_budgets_gets_them_and_keeps_its_runs(journal, path):
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(journal, path, monkeypatch):
+    over(journal, "run-1")
+    as_version_1(path)
+    monkeypatch.setattr(schema, "MADE_BY", (schema.TABLES, BUDGETS + "CREATE TABLE runs (x TEXT);\n"))
+    with pytest.raises(JournalError, match="runs already exists"):
+        journal.runs()
+    monkeypatch.undo()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'budget%'").fetchall() == []
+    assert [row.run_id for row in journal.runs()] == ["run-1"]
+
+
 def test_many_processes_may_upgrade_a_journal_at_once(journal, path):
     over(journal, "run-1")
     as_version_1(path)
@@ -265,10 +379,26 @@ def test_whatever_is_reserved_settled_or_lost_the_limit_holds(tmp_path_factory, 
         writer.release()
 
 
+def watch(path):
+    """From now on the file itself counts its steps, and those that leave a sum above its limit."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE seen AS SELECT 0 AS steps, 0 AS above")
+        connection.execute(
+            "CREATE TRIGGER watch AFTER UPDATE ON budget_totals BEGIN UPDATE seen SET steps = steps + 1, "
+            "above = above + (NEW.amount > (SELECT ceiling FROM budgets WHERE name = NEW.name)); END"
+        )
+
+
+def seen(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT steps, above FROM seen").fetchone()
+
+
 def race(path, processes, count, worst, limit):
-    """What each process was let, and the budget at the end."""
+    """What each process was let, and the budget at the end; at no moment was it passed."""
     journal = SqliteJournal(path)
-    journal.create_budget("team", limit * UNIT, "day")
+    journal.create_budget("team", limit * UNIT, "total")
+    watch(path)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     started = [
         subprocess.Popen(
@@ -282,7 +412,9 @@ def race(path, processes, count, worst, limit):
     ]
     ended = [process.communicate(timeout=500) for process in started]
     assert [process.returncode for process in started] == [0] * processes, ended
-    return [int(out) for out, _ in ended], journal.budget("team")
+    let = [int(out) for out, _ in ended]
+    assert seen(path) == (2 * sum(let), 0)  # a reserve and its settlement each
+    return let, journal.budget("team")
 
 
 def test_processes_together_never_pass_a_budget_and_use_it_up(path):
