@@ -63,6 +63,15 @@ def test_what_does_not_fit_is_not_reserved_and_nothing_is_kept(team):
     assert len(events_of(team)) == len(before) + 1
 
 
+def test_the_smallest_amount_above_what_is_left_does_not_fit(team):
+    with pytest.raises(BudgetExceeded):
+        reserve(begun(team), Decimal(1) + UNIT)
+    reserve(begun(team, "run-2"), Decimal(1))
+    with pytest.raises(BudgetExceeded):
+        reserve(begun(team, "run-3"), UNIT)
+    assert left(team) == (0, 1, 0)
+
+
 def test_of_several_budgets_all_have_room_or_none_pays(team):
     team.create_budget("tight", Decimal("0.10"), "day")
     writer = begun(team)
