@@ -256,6 +256,7 @@ def test_the_closing_line_says_what_it_cost_and_what_the_cache_did(folders):
     assert "$0.0069 · cache: 1,000 tokens written, 9,000 read (89 % of the input), $0.02355 saved" in ran.err
 
 
+@pytest.mark.long
 def test_the_embedded_model_says_that_it_costs_nothing(folders):
     ran = folders.run("What time is it?", "--model", "embedded", "--tools", "none", "--tools", "get_time")
     assert "no cost: the model runs here" in ran.err
