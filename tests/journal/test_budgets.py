@@ -448,3 +448,17 @@ def test_a_journal_that_cannot_be_written_reserves_nothing(team, path):
     with pytest.raises(JournalError):
         reserve(writer, "0.1")
     assert left(team) == (0, 0, 1)
+
+
+def test_no_sum_is_too_large_to_be_counted(team):
+    writers = [begun(team, f"run-{number}") for number in range(12)]
+    for writer in writers:
+        reserve(writer, "0.05")
+    for writer in writers:
+        settle(writer, "1e12")
+    row = team.budget("team")
+    assert row.spent > 1_000_000
+    assert (row.left, row.reserved) == (0, 0)
+    with pytest.raises(BudgetExceeded):
+        reserve(writers[0], "0.01")
+    team.change_budget("team", Decimal(6))

@@ -92,9 +92,10 @@ def _reserve(connection: sqlite3.Connection, run_id: str, name: str, amount: int
 
 
 def _settle(connection: sqlite3.Connection, run_id: str, amount: int) -> None:
-    facts = {"run_id": run_id, "amount": amount}
+    # Where a server counts more than there is money, the sum stays a whole number that SQLite can hold.
+    facts = {"run_id": run_id, "amount": amount, "most": 2 * units(Decimal(2 * MOST))}
     connection.execute(
-        "UPDATE budget_totals SET amount = budget_totals.amount - kept.amount + :amount "
+        "UPDATE budget_totals SET amount = min(budget_totals.amount - kept.amount, :most) + :amount "
         "FROM (SELECT name, period, amount FROM budget_reserves WHERE run_id = :run_id) AS kept "
         "WHERE budget_totals.name = kept.name AND budget_totals.period = kept.period",
         facts,
