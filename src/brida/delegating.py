@@ -110,6 +110,8 @@ def _ended(events: tuple[Event, ...]) -> Outcome[Any] | None:
         return None
     state, outside = fold(events), ("waiting", "interrupted", "journal_error")
     stopped_from_outside = state.stop is None or state.stop.kind in outside
+    if state.stop is not None and state.stop.detail.get("of") == "parent":
+        stopped_from_outside = True  # its parent may have more by now
     if stopped_from_outside and can_go_on_without_text(events):
         return None
     return Outcome.of(state, events)

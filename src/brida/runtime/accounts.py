@@ -54,8 +54,8 @@ class Above(Protocol):
         """Whether the reserve fits what is left, here and above."""
         ...
 
-    def child_sent(self, run_id: str, reserve: Reserve) -> None:
-        """Reserves it, here and above."""
+    def child_sent(self, run_id: str, reserve: Reserve) -> bool:
+        """Reserves it, here and above; False where that could not be recorded, so that nothing may leave."""
         ...
 
     def child_settled(self, run_id: str, spent: Spent) -> None:
@@ -92,10 +92,9 @@ class Accounts:
         """Whether whoever stands above lets the reserve pass."""
         return self.above is None or self.above.child_may_send(reserve)
 
-    def sent(self, reserve: Reserve) -> None:
-        """Tells whoever stands above."""
-        if self.above is not None:
-            self.above.child_sent(self.run_id, reserve)
+    def sent(self, reserve: Reserve) -> bool:
+        """Whether whoever stands above has recorded the reserve."""
+        return self.above is None or self.above.child_sent(self.run_id, reserve)
 
     def settled(self, spent: Spent) -> None:
         """Tells whoever stands above."""

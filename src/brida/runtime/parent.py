@@ -58,11 +58,11 @@ class Parent(Recorder):
         """See :class:`Above`."""
         return fits(reserve, self.room())
 
-    def child_sent(self, run_id: str, reserve: Reserve) -> None:
+    def child_sent(self, run_id: str, reserve: Reserve) -> bool:
         """See :class:`Above`."""
         self._record(ChildSent(self._now(), run_id, reserve.tokens, reserve.cost))
-        if self._work.above is not None:
-            self._work.above.child_sent(run_id, reserve)
+        above = self._work.above is None or self._work.above.child_sent(run_id, reserve)
+        return above and self._keeper.error is None
 
     def child_settled(self, run_id: str, spent: Spent) -> None:
         """See :class:`Above`."""

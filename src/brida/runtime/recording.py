@@ -22,7 +22,7 @@ from brida.core.ledger import Reserve
 from brida.core.state import State, fold
 from brida.core.stops import Stop
 from brida.core.turn import Phase
-from brida.errors import BudgetExceeded, ConfigurationError, JournalError
+from brida.errors import BudgetExceeded, ConfigurationError, JournalError, UnknownBudget
 from brida.models.base import Delta, Waiting
 from brida.runtime.accounts import NOTHING_SPENT, Accounts, Spent
 from brida.runtime.attention import Attention, Reason, Urgency
@@ -101,9 +101,9 @@ class Recorder:
         """
         if not self._accounts.may_send(reserve):
             return False
-        self._accounts.sent(reserve)
+        told = self._accounts.sent(reserve)
         try:
-            kept = self._keeper.keep(stamped, self._state, charge=self._accounts.charge_of(reserve))
+            kept = told and self._keeper.keep(stamped, self._state, charge=self._accounts.charge_of(reserve))
         except BudgetExceeded:
             kept = False
         if not kept:
@@ -163,6 +163,8 @@ class Recorder:
             return None
         try:
             left = self._accounts.read()
+        except UnknownBudget as error:
+            return self._request_stop(Stop("stopped", {"reason": clean(str(error))}))
         except JournalError as error:
             self._keeper.fail(error)
             return self._give_up()

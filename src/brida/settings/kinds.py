@@ -1,6 +1,5 @@
 """What a setting can hold: how it is written, what is right, and the JSON Schema that tells an editor."""
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -79,7 +78,7 @@ def _seconds(value: object) -> object:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError
-    if not (math.isfinite(value) and 0 < value < LARGEST):
+    if not 0 < value < LARGEST:
         raise ValueError
     return value
 
@@ -89,7 +88,7 @@ def _money(value: object) -> object:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError
-    if not (math.isfinite(value) and 0 <= value < LARGEST):
+    if not 0 <= value < LARGEST:
         raise ValueError
     return value
 
