@@ -2,6 +2,7 @@
 """What a model costs, as the package of prices knows its name, and what has no price that holds."""
 
 import sys
+import tomllib
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from brida import ConfigurationError, Limits, ScriptedModel
 from brida import pricing as module
 from brida.core.prices import MILLION, NOTHING, Prices
 from brida.core.usage import Usage
+from brida.core.wording import english
 from brida.pricing import (
     _meter,
     _thresholds,
@@ -242,3 +244,9 @@ def test_prices_are_shown_as_a_file_writes_them():
     prices = Prices.of(input="3.00", output=150, cache_read="0.30", cache_write="1E-7")
     shown = {"input": "3", "output": "150", "cache_read": "0.3", "cache_write": "0.0000001"}
     assert per_million(prices) == shown
+
+
+def test_the_lines_to_write_are_toml_whatever_the_model_is_called():
+    for name in ("a\x7fb", 'a"b', "a\\b", "ñ\u2028", "a\nb"):
+        example = price_is_unknown(name, english).example
+        assert tomllib.loads(example)["prices"] == {name: {"input": 3.0, "output": 15.0}}

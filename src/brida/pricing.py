@@ -138,5 +138,6 @@ def price_is_unknown(model: str, say: Say) -> ConfigurationError:
         "it into brida.toml, in US dollars a million tokens, with the right numbers:",
         model=model,
     )
-    name = json.dumps(model, ensure_ascii=False)
+    # TOML takes this character as an escape alone, and JSON leaves it as it is.
+    name = json.dumps(model, ensure_ascii=False).replace("\x7f", "\\u007f")
     return ConfigurationError(words, example=f"[prices.{name}]\ninput = 3.00\noutput = 15.00")

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from brida.journal.base import Reserve, Settle
+from brida.journal.base import Settle, SharedReserve
 from brida.journal.sqlite import SqliteJournal
 from support.folders import Folders
 from support.journals import STATE, begun, waits
@@ -24,12 +24,12 @@ def journal(folders):
 def spend(journal, name, spent, reserved=None):
     """Lets one run spend so much, and another have so much under way."""
     writer = begun(journal, f"{name}-spends")
-    writer.append(waits(1), STATE, charge=Reserve((name,), Decimal(spent)))
+    writer.append(waits(1), STATE, charge=SharedReserve((name,), Decimal(spent)))
     writer.append(waits(1), STATE, charge=Settle(Decimal(spent)))
     writer.release()
     if reserved:
         writer = begun(journal, f"{name}-asks")
-        writer.append(waits(1), STATE, charge=Reserve((name,), Decimal(reserved)))
+        writer.append(waits(1), STATE, charge=SharedReserve((name,), Decimal(reserved)))
         writer.release()
 
 

@@ -6,9 +6,7 @@ import json
 import os
 import re
 import signal
-import subprocess
 import threading
-import time
 from decimal import Decimal
 
 import pytest
@@ -16,7 +14,6 @@ import pytest
 from brida.delegating import child_id
 from brida.journal.sqlite import SqliteJournal
 from support.folders import Folders
-from support.process import command, environment
 from support.script import Slow, asks, rate_limited, says, tool_use, usage
 from support.server import Server
 
@@ -36,15 +33,6 @@ def folders(tmp_path):
 def flags(server, *more):
     model = ("--model", "dear", "--base-url", server.base_url, "--max-tokens", "1024", "--lang", "en")
     return (*model, "--tools", "none", "--tools", "get_time", *more)
-
-
-def for_ever(*, used=FULL):
-    numbers = itertools.count()
-
-    def answer(_at, _body):
-        return asks(tool_use(f"toolu_{next(numbers)}", "get_time"), words=str(next(numbers)), usage=used)
-
-    return answer
 
 
 def new_calls(*, used=FULL):
@@ -80,25 +68,11 @@ def test_exactly_the_requests_that_fit_are_made_and_never_one_more(folders):
     assert words in again.err
 
 
-def killed(process, *files):
-    """Kills the process once the files are there."""
-    end = time.monotonic() + 30
-    while not all(event.is_set() for event in files):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def killed(process, reached):
+    """Kills the process once the server has been reached."""
+    assert reached.wait(30)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=20)
-
-
-def start(folders, *arguments):
-    return subprocess.Popen(
-        command(*arguments),
-        cwd=folders.project,
-        env=environment(**folders.env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def test_what_a_killed_process_had_under_way_stays_counted(folders):
@@ -111,15 +85,11 @@ def test_what_a_killed_process_had_under_way_stays_counted(folders):
         return script(at, body)
 
     with Server(answer, require_key=False, allow_violations=True) as server:
-        killed(start(folders, "go", *flags(server, "--max-cost", "0.10")), reached)
+        killed(folders.start("go", *flags(server, "--max-cost", "0.10")), reached)
         ran = folders.run("resume", "-", "--json")
         assert posts(server) == 2
     assert ran.object["stop"]["kind"] == "cost_budget"
     assert (ran.object["cost"], ran.object["held_cost"]) == (0.04, 0.04)
-
-
-def delegates(body):
-    return any(one["name"] == "delegate" for one in body.get("tools", ()))
 
 
 def test_a_child_spends_what_its_parent_has_left_and_one_run_ends_once(folders):
@@ -158,7 +128,7 @@ def test_a_parent_killed_in_its_childs_request_never_spends_more(folders):
         return script(at, body)
 
     with Server(answer, require_key=False, allow_violations=True) as server:
-        killed(start(folders, "go", *flags(server, "--tools", "delegate", "--max-cost", "0.13")), reached)
+        killed(folders.start("go", *flags(server, "--tools", "delegate", "--max-cost", "0.13")), reached)
         parent = next(row.run_id for row in journal_of(folders).runs() if row.task == "go")
         ran = folders.run("resume", parent, "--json")
         assert posts(server) == 3  # the parent's, the one that was killed, and one more of the child
@@ -183,7 +153,7 @@ def test_two_terminals_under_one_budget_stop_together(folders):
     assert folders.run("budget", "create", "team", "--limit", "0.30", "--per", "day").code == 0
     with Server(new_calls(), require_key=False) as server:
         both = [
-            start(folders, "go", *flags(server, "--budget", "team", "--max-turns", "20")) for _ in range(2)
+            folders.start("go", *flags(server, "--budget", "team", "--max-turns", "20")) for _ in range(2)
         ]
         ended = [process.communicate(timeout=50) for process in both]
         assert posts(server) == 7

@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 
 import pexpect
@@ -76,17 +75,6 @@ def flags(server, *more):
     ]
 
 
-def start(folders, *arguments):
-    return subprocess.Popen(
-        command(*arguments),
-        cwd=folders.project,
-        env=environment(**folders.env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
 def wait_for(path):
     for _ in range(2_000):
         if path.exists():
@@ -102,7 +90,7 @@ def effects(folders):
 @pytest.mark.parametrize("tool,arguments", [("put", {"order": 1}), ("pay", {"amount": 5})])
 def test_killed_while_a_tool_runs_a_run_goes_on_with_resume(folders, tool, arguments):
     with Server(script(tool, arguments), require_key=False) as server:
-        killed = start(folders, "do it", *flags(server, "--yes-to", tool))
+        killed = folders.start("do it", *flags(server, "--yes-to", tool))
         wait_for(folders.project / "acting")
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
@@ -179,7 +167,7 @@ def test_an_unknown_call_or_run_is_named_with_what_is_there(folders):
 
 def test_a_lost_call_that_is_settled_from_elsewhere_goes_on_with_what_was_said(folders):
     with Server(script("pay", {"amount": 5}), require_key=False) as server:
-        killed = start(folders, "do it", *flags(server, "--yes-to", "pay", "--park"))
+        killed = folders.start("do it", *flags(server, "--yes-to", "pay", "--park"))
         wait_for(folders.project / "acting")
         killed.kill()
         killed.communicate()
@@ -193,7 +181,7 @@ def test_a_lost_call_that_is_settled_from_elsewhere_goes_on_with_what_was_said(f
 
 def test_a_run_at_work_is_busy_for_others_and_hears_what_they_say(folders):
     with Server(script("put", {"order": 1}), require_key=False) as server:
-        working = start(folders, "do it", *flags(server, "--yes-to", "put", "--json"))
+        working = folders.start("do it", *flags(server, "--yes-to", "put", "--json"))
         wait_for(folders.project / "acting")
         busy = folders.run("resume", "-", "--json")
         assert (busy.code, busy.object["stop"]["kind"]) == (7, "busy")
@@ -214,7 +202,7 @@ def test_a_run_at_work_is_busy_for_others_and_hears_what_they_say(folders):
 
 def test_a_text_that_steers_is_heard_in_the_next_request(folders):
     with Server(script("put", {"order": 1}), require_key=False) as server:
-        working = start(folders, "do it", *flags(server, "--yes-to", "put", "--json"))
+        working = folders.start("do it", *flags(server, "--yes-to", "put", "--json"))
         wait_for(folders.project / "acting")
         folders.run("steer", "-", "and be quick")
         (folders.project / "go").touch()
@@ -311,7 +299,7 @@ def test_after_ctrl_c_a_run_is_parked_or_ended(folders, typed, code):
 
 def test_at_a_terminal_a_person_says_what_became_of_a_lost_call(folders):
     with Server(script("pay", {"amount": 5}), require_key=False) as server:
-        killed = start(folders, "do it", *flags(server, "--yes-to", "pay"))
+        killed = folders.start("do it", *flags(server, "--yes-to", "pay"))
         wait_for(folders.project / "acting")
         killed.kill()
         killed.communicate()

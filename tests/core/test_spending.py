@@ -123,3 +123,11 @@ def test_what_is_not_known_of_one_request_says_nothing_of_another():
     lost = Fault("cut", "cut", again=True, billed=True)
     run = run_of(lost, says(("a", "big", {}), usage=usage(10)), says("done", usage=usage(20)))
     assert [one.amount.usage.complete for one in spending(run.events).requests] == [False, True]
+
+
+def test_what_is_under_way_may_all_be_spent():
+    run = Simulation((BIG,), start={"prices": SONNET})
+    run.learn(Said(0, "task"))
+    run.learn(*next_step(run.state, run.env).events)
+    (one,) = spending(run.events).requests
+    assert one.amount.held == run.events[-1].reserve.cost  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from brida.core.events import Waited
 from brida.errors import BudgetExceeded, JournalError, LeaseLost, UnknownBudget, WrongBudget
 from brida.journal import budgets, schema
-from brida.journal.base import Reserve, Settle
+from brida.journal.base import Settle, SharedReserve
 from brida.journal.budgets import UNIT, period_at, units
 from brida.journal.schema import BUDGETS, SCHEMA_VERSION
 from brida.journal.sqlite import SqliteJournal
@@ -37,7 +37,7 @@ def left(journal, name="team"):
 
 
 def reserve(writer, amount, *names):
-    writer.append(waits(1), STATE, charge=Reserve(names or ("team",), Decimal(amount)))
+    writer.append(waits(1), STATE, charge=SharedReserve(names or ("team",), Decimal(amount)))
 
 
 def settle(writer, amount):
@@ -188,7 +188,7 @@ def test_what_nobody_settled_is_not_settled_with_a_later_request_of_other_budget
 def test_where_the_events_cannot_be_kept_nothing_is_reserved_or_settled(team):
     writer, broken = begun(team), [Waited(2.0, float("nan"))]
     with pytest.raises(ValueError, match="JSON"):
-        writer.append(broken, STATE, charge=Reserve(("team",), Decimal("0.4")))
+        writer.append(broken, STATE, charge=SharedReserve(("team",), Decimal("0.4")))
     assert left(team) == (0, 0, 1)
     reserve(writer, "0.40")
     with pytest.raises(ValueError, match="JSON"):
@@ -199,15 +199,15 @@ def test_where_the_events_cannot_be_kept_nothing_is_reserved_or_settled(team):
 def test_a_run_whose_first_events_do_not_fit_can_begin_later(team):
     writer = team.begin("run-1")
     with pytest.raises(BudgetExceeded):
-        writer.append(beginning(), STATE, charge=Reserve(("team",), Decimal(2)))
+        writer.append(beginning(), STATE, charge=SharedReserve(("team",), Decimal(2)))
     assert team.runs() == []
-    writer.append(beginning(), STATE, charge=Reserve(("team",), Decimal(1)))
+    writer.append(beginning(), STATE, charge=SharedReserve(("team",), Decimal(1)))
     assert events_of(team) == beginning()
 
 
 def test_a_charge_is_on_the_disk_before_anything_else(team):
     writer = begun(team)
-    for charge in (Reserve(("team",), UNIT), Settle(UNIT)):
+    for charge in (SharedReserve(("team",), UNIT), Settle(UNIT)):
         modes = []
         for paid in (None, charge):
             writer.append(waits(1), STATE, charge=paid)

@@ -1,4 +1,4 @@
-# mypy: disable-error-code="union-attr,attr-defined,arg-type,operator,index,func-returns-value,redundant-expr"
+# mypy: ignore-errors
 """Runs that start runs: they spend what their parent has left, stop when it stops, and go on with it."""
 
 import asyncio
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from brida import Agent, ConfigurationError, Limits, Policy, ScriptedModel, tool
+from brida import Agent, ConfigurationError, JournalError, Limits, Policy, ScriptedModel, tool
 from brida.core.events import CallFinished, ChildSent, ChildSettled, Resumed, Sent, Started, Stopped
 from brida.core.prices import Prices
 from brida.core.replay import replay
@@ -189,19 +189,24 @@ def test_an_agent_is_a_tool_by_its_own_name():
     assert agent.run_sync("go").completed
 
 
-@async_test
-async def test_stopping_a_parent_stops_its_children(tmp_path):
+async def with_a_child_that_waits_for_its_model(journal):
     begun = asyncio.Event()
 
-    class Slow(ScriptedModel):
+    class Never(ScriptedModel):
         async def complete(self, request, on_delta):
             begun.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
-    worker = Agent(model=Slow([], name="slow", prices=DEAR))
-    journal = journal_of(tmp_path)
+    worker = Agent(model=Never([], name="never", prices=DEAR))
     run = parent([asks()], worker, journal=journal).start("go")
     await asyncio.wait_for(begun.wait(), 10)
+    return run
+
+
+@async_test
+async def test_stopping_a_parent_stops_its_children(tmp_path):
+    journal = journal_of(tmp_path)
+    run = await with_a_child_that_waits_for_its_model(journal)
     run.interrupt()
     outcome = await run
     assert outcome.stop.kind == "interrupted"
@@ -213,17 +218,8 @@ async def test_stopping_a_parent_stops_its_children(tmp_path):
 
 @async_test
 async def test_cancelling_a_parent_ends_its_children_first(tmp_path):
-    begun = asyncio.Event()
-
-    class Slow(ScriptedModel):
-        async def complete(self, request, on_delta):
-            begun.set()
-            await asyncio.sleep(60)
-
-    worker = Agent(model=Slow([], name="slow", prices=DEAR))
     journal = journal_of(tmp_path)
-    run = parent([asks()], worker, journal=journal).start("go")
-    await asyncio.wait_for(begun.wait(), 10)
+    run = await with_a_child_that_waits_for_its_model(journal)
     run.cancel()
     outcome = await run
     assert outcome.stop.kind == "interrupted"
@@ -398,3 +394,44 @@ def test_what_a_child_worked_before_counts_once(tmp_path):
     assert outcome.stop.kind == "waiting"
     again = agent.replaced(approve=lambda question: True, on_ask="decline").resume_sync(outcome.run_id)
     assert (again.completed, written) == (True, ["x"])
+
+
+def test_a_budget_that_is_gone_ends_the_run_in_order(tmp_path):
+    journal = journal_of(tmp_path)
+    journal.create_budget("team", Decimal(1), "total")
+
+    @tool(impact="read")
+    def gone() -> str:
+        """Remove the budget."""
+        journal.remove_budget("team")
+        return "removed"
+
+    agent = parent([reply(tool_use("g", "gone"))], tools=[gone], journal=journal, budgets=["team"])
+    outcome = agent.run_sync("go")
+    assert (outcome.stop.kind, outcome.journal_error) == ("stopped", None)
+    assert "there is no budget team" in outcome.stop.detail["reason"]
+    assert isinstance(events_of(journal, outcome.run_id)[-1], Stopped)
+
+
+def test_nothing_leaves_whose_reserve_the_parent_could_not_record(tmp_path):
+    journal = journal_of(tmp_path)
+    worker = child([reply("never asked")])
+    agent = parent([asks()], worker, journal=journal, limits=Limits(max_cost=1))
+    begin = journal.begin
+
+    def failing(run_id):
+        writer = begin(run_id)
+        append = writer.append
+
+        def limited(events, state, **more):
+            if any(isinstance(event, ChildSent) for event in events):
+                raise JournalError("the disk is full")
+            append(events, state, **more)
+
+        writer.append = limited
+        return writer
+
+    journal.begin = failing
+    outcome = agent.run_sync("go")
+    assert outcome.stop.kind == "journal_error"
+    assert worker.model.requests == []

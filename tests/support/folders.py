@@ -1,5 +1,6 @@
 """A project folder and a home folder, each with settings, and the command line between them."""
 
+import subprocess
 from pathlib import Path
 
 import pexpect
@@ -39,6 +40,17 @@ class Folders:
         made["values"] = {one["key"]: one["value"] for one in made["settings"]}
         made["sources"] = {one["key"]: one["source"] for one in made["settings"]}
         return made
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """The command line at work, with nobody there."""
+        return subprocess.Popen(
+            command(*arguments),
+            cwd=self.project,
+            env=environment(**self.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def spawn(self, *arguments: str) -> pexpect.spawn:
         """The command line at a pseudo-terminal."""

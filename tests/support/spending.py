@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brida.core.events import Waited
 from brida.errors import BudgetExceeded
-from brida.journal.base import Reserve, Settle
+from brida.journal.base import Settle, SharedReserve
 from brida.journal.budgets import UNIT
 from brida.journal.sqlite import SqliteJournal
 from support.journals import STATE, beginning
@@ -25,7 +25,7 @@ def main() -> None:
     amount = int(worst) * UNIT
     for number in range(int(count)):
         try:
-            writer.append([Waited(2.0, float(number))], STATE, charge=Reserve(("team",), amount))
+            writer.append([Waited(2.0, float(number))], STATE, charge=SharedReserve(("team",), amount))
         except BudgetExceeded:
             break
         let += 1

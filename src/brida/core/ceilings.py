@@ -143,13 +143,14 @@ class _Need:
     def of(self, prices: Prices, max_tokens: int) -> Number:
         """The most that it comes to where the reply has ``max_tokens`` at most."""
         size = input_bound(self.state, self.head, closing=self.closing)
-        amount = self._worst(prices, size, max_tokens)
+        amount = _worst(prices, self.head, size, max_tokens)
         if self.held_back is None:
             return amount
-        return amount + self._worst(prices, size + max_tokens + CLOSING_REQUEST, self.held_back)
+        return amount + _worst(prices, self.head, size + max_tokens + CLOSING_REQUEST, self.held_back)
 
-    def _worst(self, prices: Prices, size: int, max_tokens: int) -> Number:
-        return prices.worst(size, max_tokens, cached=self.head.cached, for_an_hour=self.head.for_an_hour)
+
+def _worst(prices: Prices, head: Head, size: int, max_tokens: int) -> Number:
+    return prices.worst(size, max_tokens, cached=head.cached, for_an_hour=head.for_an_hour)
 
 
 def closing_reply(state: State, limits: Limits, prices: Prices) -> Number:
@@ -157,8 +158,7 @@ def closing_reply(state: State, limits: Limits, prices: Prices) -> Number:
     if limits.closing_reply is None:
         return 0
     size = input_bound(state, state.head, closing=True) + CLOSING_REQUEST
-    head = state.head
-    return prices.worst(size, limits.closing_reply, cached=head.cached, for_an_hour=head.for_an_hour)
+    return _worst(prices, state.head, size, limits.closing_reply)
 
 
 def input_bound(state: State, head: Head, *, closing: bool = False) -> int:
@@ -171,7 +171,4 @@ def reserve(state: State, head: Head, max_tokens: int) -> Reserve:
     """What is reserved for a request of ``max_tokens``."""
     size = input_bound(state, head, closing=state.closing is not None)
     prices = state.ledger.prices
-    if prices is None:
-        return Reserve(size, max_tokens)
-    cost = prices.worst(size, max_tokens, cached=head.cached, for_an_hour=head.for_an_hour)
-    return Reserve(size, max_tokens, cost)
+    return Reserve(size, max_tokens, None if prices is None else _worst(prices, head, size, max_tokens))

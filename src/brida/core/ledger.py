@@ -144,6 +144,12 @@ class Ledger:
             summed = self.cost.settle(key, cost, complete=True, held=held_cost)
         return replace(self._with(self.usage + usage, tokens, summed), children=True)
 
+    def learned_since(self, before: "Ledger") -> tuple[Number | None, Number]:
+        """US dollars counted since ``before``, None where nobody knows, and those held since."""
+        if self.cost is None or before.cost is None:
+            return None, 0
+        return self.cost.counted - before.cost.counted, self.cost.held - before.cost.held
+
     def orphaned(self) -> "Ledger":
         """With the reserves of the runs it started held for good: the process died meanwhile."""
         cost = None if self.cost is None else self.cost.settle_all_but_own()

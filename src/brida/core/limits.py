@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from math import isfinite
+from math import inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,4 +99,4 @@ def _dollars(value: object) -> Decimal:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from brida.core.encoding import encode
 from brida.core.events import ChildSettled, Event, Received, Sent, Started
-from brida.core.ledger import Ledger
+from brida.core.ledger import OWN, Ledger
 from brida.core.prices import Number, Prices
 from brida.core.state import State
 from brida.core.usage import COUNTERS, Usage
@@ -104,10 +104,7 @@ class _Book:
             self.replies += 1
 
     def _settle(self, before: Ledger, after: Ledger, usage: Usage) -> None:
-        cost, held = None, Decimal(0)
-        if before.cost is not None and after.cost is not None:
-            cost = after.cost.counted - before.cost.counted
-            held += after.cost.held - before.cost.held
+        cost, held = after.learned_since(before)
         last = self.requests[-1]
         self.requests[-1] = replace(last, amount=last.amount + Amount(usage, cost, held))
         if after.prices is None or cost is None or self.saved is None:
@@ -116,6 +113,11 @@ class _Book:
             self.saved += without_cache(usage, after.prices) - after.prices.cost(usage)
 
     def closed(self) -> Spending:
+        account = self.state.ledger.cost
+        under_way = 0 if account is None else account.open.get(OWN, 0)
+        if self.requests and under_way:  # its process works on it still, or died: it may all be spent
+            last = self.requests[-1]
+            self.requests[-1] = replace(last, amount=last.amount + Amount(held=under_way))
         tools: dict[str, Amount] = {}
         for one in self.requests:
             for tool, share in one.reads.items():

@@ -113,7 +113,7 @@ class BudgetRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class SharedReserve:
     """US dollars to be reserved in every one of these budgets, together with the events, or not at all."""
 
     names: tuple[str, ...]
@@ -127,7 +127,7 @@ class Settle:
     amount: Decimal
 
 
-Charge: TypeAlias = Reserve | Settle
+Charge: TypeAlias = SharedReserve | Settle
 
 
 class Writer(Protocol):

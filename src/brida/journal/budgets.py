@@ -15,7 +15,7 @@ from typing import Final, get_args
 
 from brida.core.wording import Say
 from brida.errors import BudgetExceeded, UnknownBudget, WrongBudget
-from brida.journal.base import BudgetRow, Charge, Period, Reserve
+from brida.journal.base import BudgetRow, Charge, Period, SharedReserve
 from brida.texts.catalogue import N_
 
 UNIT: Final = Decimal("1e-12")
@@ -58,7 +58,7 @@ def pay(connection: sqlite3.Connection, run_id: str, charge: Charge, say: Say) -
 
     Raises :class:`BudgetExceeded` and :class:`UnknownBudget`: the transaction must not be kept then.
     """
-    if isinstance(charge, Reserve):
+    if isinstance(charge, SharedReserve):
         # What nobody settled stays in the sums, and the next settlement is of another request.
         connection.execute("DELETE FROM budget_reserves WHERE run_id = :run_id", {"run_id": run_id})
         for name in dict.fromkeys(charge.names):

@@ -98,7 +98,7 @@ class AnthropicModel:
     ) -> None:
         if not name.strip():
             raise ConfigurationError("model: expected the name of a model, got a blank one")
-        if not (math.isfinite(timeout) and timeout > 0):
+        if not 0 < timeout < math.inf:
             raise ConfigurationError(f"timeout: expected seconds, more than 0, got {timeout!r}")
         if max_output_tokens is not None and max_output_tokens < 1:
             raise ConfigurationError(f"max_output_tokens: expected 1 or more, got {max_output_tokens!r}")

@@ -11,8 +11,7 @@ from brida.core.limits import Limits
 from brida.core.prices import Number
 from brida.core.state import State
 from brida.core.usage import Usage
-from brida.journal.base import Charge, Journal, Settle
-from brida.journal.base import Reserve as ReserveTogether
+from brida.journal.base import Charge, Journal, Settle, SharedReserve
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +26,8 @@ class Spent:
     @classmethod
     def between(cls, before: Ledger, after: Ledger, usage: Usage) -> "Spent":
         """What a ledger has learned of an attempt with such counters."""
-        held_tokens = after.tokens.held - before.tokens.held
-        if before.cost is None or after.cost is None:
-            return cls(usage, None, held_tokens, 0)
-        cost = after.cost.counted - before.cost.counted
-        return cls(usage, cost, held_tokens, after.cost.held - before.cost.held)
+        cost, held = after.learned_since(before)
+        return cls(usage, cost, after.tokens.held - before.tokens.held, held)
 
     @property
     def whole_cost(self) -> Decimal:
@@ -103,7 +99,7 @@ class Accounts:
 
     def charge_of(self, reserve: Reserve) -> Charge | None:
         """What the journal reserves together with the record of the attempt."""
-        return ReserveTogether(tuple(self.names), Decimal(reserve.cost or 0)) if self.names else None
+        return SharedReserve(tuple(self.names), Decimal(reserve.cost or 0)) if self.names else None
 
     def charge_for(self, spent: Spent) -> Charge | None:
         """What the journal settles together with the record of what came of it."""

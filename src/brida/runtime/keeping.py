@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from brida.core.events import Event
 from brida.core.state import State
 from brida.core.stops import Stop
-from brida.errors import BudgetExceeded, JournalError
+from brida.errors import BudgetExceeded, JournalError, UnknownBudget
 from brida.journal.base import Charge, Message, Writer
 from brida.tools.text import clean
 
@@ -30,13 +30,14 @@ class Keeper:
         """Keeps the events, all or none of them; False the first time that this cannot be done.
 
         ``state`` is the run's before them. ``taken``: the messages that became these events. ``charge``: what
-        a shared budget pays together with them; raises :class:`BudgetExceeded` where it has not so much left.
+        a shared budget pays together with them. Raises :class:`BudgetExceeded` where it has not so much left,
+        and :class:`UnknownBudget` where it is gone.
         """
         if self._writer is None or self.error is not None or not events:
             return True
         try:
             self._writer.append(events, state, taken=taken, charge=charge)
-        except BudgetExceeded:
+        except (BudgetExceeded, UnknownBudget):
             raise
         except JournalError as error:
             self.fail(error)

@@ -104,7 +104,7 @@ class Recorder:
         told = self._accounts.sent(reserve)
         try:
             kept = told and self._keeper.keep(stamped, self._state, charge=self._accounts.charge_of(reserve))
-        except BudgetExceeded:
+        except (BudgetExceeded, UnknownBudget):  # the next look says so
             kept = False
         if not kept:
             self._accounts.settled(NOTHING_SPENT)
@@ -159,7 +159,8 @@ class Recorder:
         """What is left of the shared budgets, before each gate that asks for it."""
         state = self._state
         gate = state.phase is Phase.READY or (state.phase is Phase.TURN and not state.turn_open)
-        if not (self._accounts.shared and gate and state.stop is None and self._keeper.error is None):
+        ends = state.stop or state.stop_requested or self._keeper.error
+        if ends or not (self._accounts.shared and gate):
             return None
         try:
             left = self._accounts.read()

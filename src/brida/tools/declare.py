@@ -241,6 +241,6 @@ def _impact(impact: Impact | None) -> Impact | None:
 def _seconds(timeout: object) -> float:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"timeout is a number of seconds, not {timeout!r}")
-    if not (math.isfinite(timeout) and timeout > 0):
+    if not 0 < timeout < math.inf:
         raise ValueError(f"timeout is a positive number of seconds, not {timeout!r}")
     return float(timeout)
